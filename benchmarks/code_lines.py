@@ -32,11 +32,11 @@ CEILINGS = {
     ("cli",): 1910,  # 1400
     ("report",): 1500,
     ("comparing",): 1810,  # 1200
-    ("saving", "core"): 2385,  # 1300
-    ("tables", "datasets"): 3525,  # 2400
-    ("models",): 7000,  # 7000
-    ("preprocess",): 1050,  # 900
-    ("learn",): 8760,  # 6300
+    ("saving", "core"): 2395,  # 1300
+    ("tables", "datasets"): 3515,  # 2400
+    ("models",): 6910,  # 7000
+    ("preprocess",): 910,  # 900
+    ("learn",): 6300,
     ("decide",): 1000,
     ("rules",): 850,
     ("joint",): 6440,  # 6300

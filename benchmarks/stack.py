@@ -3,7 +3,7 @@
 CPU seconds to fit and to answer (modes and log-probabilities of the held-out rows) by one thread,
 over those of a `RandomForestClassifier(100)` on the same rows (fit and predict); joint log-loss,
 exact match and Hamming accuracy of held-out rows. One fold of real data sets, of which `--inner`
-holds out training rows only, and six generated shapes (`--rows` bounds how many rows are used).
+holds out training rows only, and seven generated shapes (`--rows` bounds how many rows are used).
 
     python -m benchmarks.stack                      # everything
     python -m benchmarks.stack emotions yeast seven --rows 1000 --limit 120
@@ -46,42 +46,60 @@ class Shape(NamedTuple):
     n_rows: int
     n_columns: int
     sizes: tuple[int, ...]
-    words: int = 0  # of a row, if the columns are sparse
+    words: int = 0  # of a row, if the columns count words
+    tags: float = 0.0  # of a row, if the labels are tags
 
 
 SHAPES = {
     "tiny": Shape(154, 16, (3, 2, 4)),
     "seven": Shape(6114, 34, (2, 3, 5, 2, 4, 2, 3)),
-    "hundred": Shape(4000, 500, (2,) * 103),
-    "words": Shape(9300, 1002, (2,) * 23, words=40),
-    "pixels": Shape(12900, 1006, (2,) * 20),
-    "many": Shape(3300, 499, (2,) * 374, words=25),
+    "songs": Shape(335, 68, (2,) * 174, tags=26),
+    "hundred": Shape(4000, 500, (2,) * 103, words=40, tags=3.2),
+    "abstracts": Shape(9300, 1002, (2,) * 23, words=40, tags=1.7),
+    "news": Shape(12900, 1006, (2,) * 20, words=30, tags=1.03),
+    "pictures": Shape(3300, 499, (2,) * 374, words=8, tags=3.5),
 }
 
 
 def generated(shape: Shape, seed: int = 0) -> tuple[Any, Any]:
-    """Rows whose labels follow curves of a few columns, hidden causes, and each other."""
+    """Rows whose labels follow curves of a few columns and each other; or words and their tags."""
     rng = np.random.default_rng(seed)
-    n, p, d = shape.n_rows, shape.n_columns, len(shape.sizes)
-    topics = rng.dirichlet(np.full(8, 0.3), size=n)
+    n, p = shape.n_rows, shape.n_columns
     X: Any
-    if shape.words:
-        rate = topics @ rng.gamma(0.3, size=(8, p))
-        X = rng.poisson(rate * (shape.words / rate.sum(axis=1, keepdims=True))).astype(float)
-    else:
-        X = rng.normal(size=(n, p)) + topics @ rng.normal(size=(8, p))
+    if shape.tags:
+        return _tagged(shape, rng)
+    topics = rng.dirichlet(np.full(8, 0.3), size=n)
+    X = rng.normal(size=(n, p)) + topics @ rng.normal(size=(8, p))
     curves = np.column_stack([np.sin(2 * X[:, :8]), X[:, :8] * X[:, [1, 2, 3, 4, 5, 6, 7, 0]]])
     values = np.column_stack([curves, X[:, :16], 6 * topics])
-    Y = np.zeros((n, d), dtype=int)
+    Y = np.zeros((n, len(shape.sizes)), dtype=int)
     before = np.zeros(n)
     for j, size in enumerate(shape.sizes):
         slopes = rng.normal(size=values.shape[1]) * (rng.random(values.shape[1]) < 0.3)
         score = values @ slopes + 1.5 * before + rng.logistic(size=n)
-        rare = rng.uniform(0.5, 0.98) if d > 10 else 1.0 / size
-        cuts = np.quantile(score, rare + (1.0 - rare) * np.arange(size - 1) / (size - 1))
+        cuts = np.quantile(score, np.arange(1, size) / size)
         Y[:, j] = np.digitize(score, cuts)
         before = Y[:, j] - Y[:, j].mean()
-    return (sp.csr_array(X) if shape.words else X), Y
+    return X, Y
+
+
+def _tagged(shape: Shape, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Rows of a few topics, with words and tags by Zipf's law; without words, normal columns."""
+    n, p, d = shape.n_rows, shape.n_columns, len(shape.sizes)
+    n_topics = 12 + d // 4
+    topics = rng.dirichlet(np.full(n_topics, 1.5 / n_topics), size=n)
+    X: Any
+    if shape.words:
+        rate = topics @ (rng.gamma(0.1, size=(n_topics, p)) / np.arange(1, p + 1) ** 0.7)
+        drawn = rng.poisson(rate * (shape.words / rate.sum(axis=1, keepdims=True)))
+        X = sp.csr_array(np.log1p(drawn))
+    else:
+        X = topics @ rng.normal(size=(n_topics, p)) + 0.5 * rng.normal(size=(n, p))
+    affinity = topics @ (rng.gamma(0.05, size=(n_topics, d)) / np.arange(1, d + 1) ** 0.7)
+    score = np.log(affinity + 1e-6) + 0.7 * rng.gumbel(size=(n, d))
+    count = np.clip(rng.poisson(max(shape.tags - 1, 0.03), size=n) + 1, 1, d)
+    rank = np.argsort(np.argsort(-score, axis=1), axis=1)
+    return X, (rank < count[:, None]).astype(int)
 
 
 def rows_of(name: str, folder: Any, most: int, inner: bool) -> tuple[Any, Any, Any, Any]:

@@ -25,6 +25,9 @@ class Answers(Protocol):
     def hamming(self) -> Codes:
         """Label vectors (m, d) for the share of right labels."""
 
+    def f1(self) -> Codes:
+        """Label vectors (m, d) for the F1s: where a method has no rule for them, `subset`."""
+
     def log_prob(self, true: Codes) -> tuple[Array, Flags]:
         """Log-probability (m,) of true vectors (m, d), and where the method itself said zero."""
 
@@ -62,6 +65,8 @@ class ByMarginals:
     def subset(self) -> Codes:
         return self.hamming() if self.decided is None else self.decided
 
+    f1 = subset
+
     def hamming(self) -> Codes:
         return np.stack([table.argmax(axis=1) for table in self.tables], axis=1).astype(np.int32)
 
@@ -87,6 +92,8 @@ class ByChainRule:
 
     def subset(self) -> Codes:
         return self.decided
+
+    f1 = subset
 
     def hamming(self) -> Codes:
         return self.decided
@@ -123,6 +130,8 @@ class BySets:
     def subset(self) -> Codes:
         best: Codes = self.vectors[self.prob.argmax(axis=1)]
         return best
+
+    f1 = subset
 
     def hamming(self) -> Codes:
         best = [
@@ -167,9 +176,15 @@ class ByJoint:
         return self.mode
 
     def hamming(self) -> Codes:
+        return self._decided("hamming")
+
+    def f1(self) -> Codes:
+        return self._decided("f1" if set(self.joint.space.cardinalities) <= {1, 2} else "hamming")
+
+    def _decided(self, loss: str) -> Codes:
         from colabel.decide import decide
 
-        values: Codes = np.asarray(decide(self.joint, "hamming"))
+        values: Codes = np.asarray(decide(self.joint, loss))
         return values.astype(np.int32)
 
     def log_prob(self, true: Codes) -> tuple[Array, Flags]:

@@ -71,6 +71,7 @@ def run_cell(cell: Cell, method: Method, data: FoldedData, limit: float) -> Reco
         rows=test,
         subset=subset,
         hamming=answers.hamming(),
+        f1=answers.f1(),
         log_prob=log_prob,
         zero=zero,
         cpu_seconds=used,

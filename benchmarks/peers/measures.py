@@ -70,7 +70,7 @@ def held_out(data: FoldedData, records: Sequence[Record]) -> Held:
 
     true = data.codes[rows[order]]
     subset, hamming = gathered("subset"), gathered("hamming")
-    cells = f1_cells(true, subset.astype(np.int32), data.cardinalities)
+    cells = f1_cells(true, gathered("f1").astype(np.int32), data.cardinalities)
     measures = {
         "exact match": _mean((subset == true).all(axis=1)),
         "Hamming accuracy": _mean((hamming == true).mean(axis=1)),

@@ -88,8 +88,8 @@ class Record:
         Why there is nothing else.
     rows : (m,)
         Rows held out.
-    subset, hamming : (m, d)
-        Codes decided for either loss.
+    subset, hamming, f1 : (m, d)
+        Codes decided for each loss.
     log_prob : (m,)
         Of the true vectors.
     zero : (m,)
@@ -108,6 +108,7 @@ class Record:
     rows: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     subset: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     hamming: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
+    f1: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     log_prob: Array = field(default_factory=lambda: np.zeros(0))
     zero: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     cpu_seconds: float = float("nan")
@@ -117,7 +118,7 @@ class Record:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-_ARRAYS = ("rows", "subset", "hamming", "log_prob", "zero")
+_ARRAYS = ("rows", "subset", "hamming", "f1", "log_prob", "zero")
 
 
 @dataclass(frozen=True)

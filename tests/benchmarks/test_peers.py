@@ -84,6 +84,7 @@ def test_probabilities_of_all_label_vectors_sum_to_one(name, cardinalities, rng)
         assert zero.shape == (len(vectors),)
     assert learner.answer(X[100:]).subset().shape == (20, len(cardinalities))
     assert learner.answer(X[100:]).hamming().shape == (20, len(cardinalities))
+    assert learner.answer(X[100:]).f1().shape == (20, len(cardinalities))
 
 
 def test_powerset_decides_for_sets_and_for_labels(rng):
@@ -175,7 +176,8 @@ def record(data, method, fold, decided, log_prob=None, **told):
     zero = np.zeros(len(rows), dtype=bool)
     about = {"cpu_seconds": 1.5, "peak_mb": 100.0, "limit": 60.0, **told}
     codes = decided[rows]
-    return Record(Cell("toy", method, fold), "done", "", rows, codes, codes, logs, zero, **about)
+    said = codes, codes, codes
+    return Record(Cell("toy", method, fold), "done", "", rows, *said, logs, zero, **about)
 
 
 def held(data, decided, **more):

@@ -14,7 +14,12 @@ from colabel import CTBN, BinaryRelevance, JointStack
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.models._cross_fitting import asked_about, fitted_members, require_joint
+from colabel.models._cross_fitting import (
+    Member,
+    fitted_members,
+    held_out_opinions,
+    require_joint,
+)
 
 ALONE = BinaryRelevance(C=0.1, random_state=0)
 
@@ -33,13 +38,13 @@ def data_of(X, Y):
 def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
     data, space = data_of(*rows())
     halves = np.arange(30), np.arange(30, 60)
-    whole, _ = asked_about([("alone", ALONE)], data, space, *halves, 3)
+    whole, _, _ = held_out_opinions([Member("alone", ALONE)], data, space, *halves, 3)
     asked, joint = [], BinaryRelevance.joint
     monkeypatch.setattr(
         BinaryRelevance, "joint", lambda self, X: (asked.append(len(X)), joint(self, X))[1]
     )
     monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
-    parts, _ = asked_about([("alone", ALONE)], data, space, *halves, 3)
+    parts, _, _ = held_out_opinions([Member("alone", ALONE)], data, space, *halves, 3)
     assert asked == [7, 7, 7, 7, 2]
     for name in ("new", "entry", "known", "weight"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
@@ -50,7 +55,9 @@ def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
 
 def test_the_vectors_listed_are_not_kept():
     data, space = data_of(*rows())
-    held, _ = asked_about([("alone", ALONE)], data, space, np.arange(30), np.arange(30, 60), 3)
+    held, _, _ = held_out_opinions(
+        [Member("alone", ALONE)], data, space, np.arange(30), np.arange(30, 60), 3
+    )
     assert held.opinions.codes.size == 0
     assert len(held.new) == held.opinions.indptr[-1]
 

@@ -18,11 +18,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
 from colabel import BinaryRelevance, KernelFeatures, joint_of
-from colabel.preprocess import _kernel_choice
-from colabel.preprocess._kernel import gaussian, inverse_root, ridge_leverage, squared_distances
-from colabel.preprocess._kernel_choice import LabelsAlone, clearly_better
+from colabel.preprocess import _kernel
+from colabel.preprocess._kernel import (
+    LabelsAlone,
+    clearly_better,
+    gaussian,
+    inverse_root,
+    squared_distances,
+)
 
-SAMPLINGS = ("kmeans", "leverage", "uniform")
+SAMPLINGS = ("kmeans", "uniform")
 
 
 @pytest.fixture(name="X")
@@ -102,16 +107,6 @@ def test_chosen_landmarks_are_better_than_rows_at_random(rng):
         residual = 1.0 - (phi**2).sum(axis=1) / made.kernel_variance_
         unseen[sampling] += np.average(residual, weights=1.0 / np.repeat(sizes, sizes))
     assert unseen["kmeans"] < unseen["uniform"]
-    assert unseen["leverage"] < unseen["uniform"]
-
-
-def test_ridge_leverage_is_that_of_the_dense_kernel(rng):
-    X = rng.normal(size=(40, 2))
-    K = gaussian(squared_distances(X, X), 1.0)
-    values = np.linalg.eigvalsh(K)
-    ridge = values[:-5].sum() / 5
-    expected = np.diag(K @ np.linalg.inv(K + ridge * np.eye(40)))
-    np.testing.assert_allclose(ridge_leverage(K @ inverse_root(K), 10), expected, atol=1e-6)
 
 
 def test_the_inverse_root_leaves_out_what_is_rounding(rng):
@@ -223,8 +218,8 @@ def test_the_choice_is_that_of_the_held_out_likelihood(circles):
 
 def test_held_out_likelihood_is_that_of_regressions_fitted_without_the_rows(circles, monkeypatch):
     X, Y = circles
-    monkeypatch.setattr(_kernel_choice, "_PRIOR_VARIANCES", (10.0,))
-    monkeypatch.setattr(_kernel_choice, "_TOLERANCE", 1e-4)
+    monkeypatch.setattr(_kernel, "_PRIOR_VARIANCES", (10.0,))
+    monkeypatch.setattr(_kernel, "_TOLERANCE", 1e-4)
     judge = LabelsAlone.of(X, Y, np.random.RandomState(0), 1)
     found = judge.log_prob(X[judge.rows])
     C = 10.0 / X.var(axis=0).sum()
@@ -305,8 +300,8 @@ def test_labels_that_say_nothing_choose_no_kernel(circles):
 
 def test_the_labels_that_vary_most_are_compared_by(circles, monkeypatch):
     X, Y = circles
-    monkeypatch.setattr(_kernel_choice, "_MOST_LABELS", 2)
-    monkeypatch.setattr(_kernel_choice, "_MOST_ROWS", 100)
+    monkeypatch.setattr(_kernel, "_MOST_LABELS", 2)
+    monkeypatch.setattr(_kernel, "_MOST_ROWS", 100)
     rare = (np.arange(300) % 50 == 0).astype(int)
     judge = LabelsAlone.of(X, np.column_stack([rare, Y]), np.random.RandomState(0), None)
     assert judge.rows.shape == (100,)
@@ -494,7 +489,7 @@ def test_progress_goes_to_standard_error(circles, capsys):
 @parametrize_with_checks(
     [
         KernelFeatures(random_state=0),
-        KernelFeatures(1.0, 10, sampling="leverage", random_state=0),
+        KernelFeatures(1.0, 10, random_state=0),
         KernelFeatures(1.0, 10, linear=False, sampling="uniform", random_state=0),
     ]
 )

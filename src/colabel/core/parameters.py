@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
 
 from colabel.core.arrays import Array, is_sparse
 
@@ -139,6 +140,17 @@ def refuse_extreme_weights(weight: Array) -> None:
             f"sample_weight holds {worst:g}. A weight says how many rows a row counts for: give "
             f"numbers between {low:g} and {high:g}, or zero."
         )
+
+
+def checked_weights(sample_weight: Any, X: Any) -> Array:
+    """Weights (n,) of rows, some of them positive; ValueError where they are none."""
+    weight: Array = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+    )
+    if not weight.any():
+        raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
+    refuse_extreme_weights(weight)
+    return weight
 
 
 def refuse_twins(X: Any) -> None:

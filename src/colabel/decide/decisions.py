@@ -25,13 +25,15 @@ from colabel.joint.sizes import (
     require_zero_one,
     vector_probabilities,
 )
-from colabel.labels import MISSING
+from colabel.labels import MISSING, LabelSpace
 
 _N_BEST = 10  # most probable vectors among the candidates
 
 
 class Decision(ABC):
     """A rule that turns a joint distribution into one label vector per row."""
+
+    counts_ones: ClassVar[str] = ""  # the name of a rule for 0/1 labels only
 
     def __call__(self, joint: Joint) -> NDArray[Any]:
         """Return label values (n, d)."""
@@ -41,17 +43,21 @@ class Decision(ABC):
     def codes(self, joint: Joint) -> Codes:
         """Return codes (n, d); for library code."""
 
+    def check(self, space: LabelSpace) -> None:
+        """Raise ValueError if the rule does not suit such labels."""
+        if self.counts_ones:
+            require_zero_one(space, f"The decision {self.counts_ones!r}")
+
 
 @dataclass(frozen=True)
 class _Overlap(Decision):
     """Maximise an expected overlap of a row's labels with the predicted ones, at most one."""
 
     zero_division: float = 1.0
-    name: ClassVar[str]
 
     def codes(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the best vectors."""
-        require_zero_one(joint.space, f"The decision {self.name!r}")
+        self.check(joint.space)
 
         def best(part: Joint) -> Codes:
             codes, value = self._valued(part)
@@ -62,7 +68,7 @@ class _Overlap(Decision):
 
     def risk(self, joint: Joint) -> Array:
         """Return one minus the largest expected overlap of each row, (n,)."""
-        require_zero_one(joint.space, f"The decision {self.name!r}")
+        self.check(joint.space)
         return _by_chunks(joint, lambda part: 1.0 - self._valued(part)[1].max(axis=1))
 
     @abstractmethod
@@ -107,7 +113,7 @@ class F1(_Overlap):
     (array([[1, 0]]), array([[1, 1]]))
     """
 
-    name: ClassVar[str] = "f1"
+    counts_ones: ClassVar[str] = "f1"
 
     def _valued(self, joint: Joint) -> tuple[Codes, Array]:
         sizes = joint.size_marginals()
@@ -174,7 +180,7 @@ class Jaccard(_Overlap):
     (array([[0, 0]]), array([[1, 1]]))
     """
 
-    name: ClassVar[str] = "jaccard"
+    counts_ones: ClassVar[str] = "jaccard"
 
     def _valued(self, joint: Joint) -> tuple[Codes, Array]:
         n_labels = joint.space.n_labels

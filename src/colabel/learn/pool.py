@@ -31,7 +31,12 @@ _LEAST = 1e-4  # a share below this is none: the part could as well not be there
 
 
 def mixture_weights(
-    log_prob: Array, sample_weight: Array | None = None, *, tol: float = 1e-7, max_iter: int = 2000
+    log_prob: Array,
+    sample_weight: Array | None = None,
+    *,
+    shrinkage: float = 0.0,
+    tol: float = 1e-7,
+    max_iter: int = 2000,
 ) -> Array:
     r"""Weights w (M,) on the simplex that maximise ``sum_r s_r log sum_m w_m P_m(y_r | x_r)``.
 
@@ -48,6 +53,8 @@ def mixture_weights(
         Log-probability of each row's label vector under each part. A row that no part thinks
         possible says nothing and is left out.
     sample_weight : (n,), optional
+    shrinkage : float
+        Rows of evidence that equal weights are worth; a part that they alone speak for has none.
     tol : float
         Nats per row that the likelihood may be below its maximum.
     max_iter : int
@@ -71,15 +78,19 @@ def mixture_weights(
     weights = np.full(n_parts, 1.0 / n_parts)
     if not share.sum() > 0:
         return weights
-    share = share / share.sum()
+    share = share / (share.sum() + shrinkage)
     relative = np.exp(log_prob[useful] - best[useful, None])
+    own = (1.0 - share.sum()) / n_parts
+    if shrinkage:  # rows that one of the parts alone explains
+        share = np.append(share, np.full(n_parts, own))
+        relative = np.concatenate([relative, np.eye(n_parts)])
     for _ in range(max_iter):
         gain = (share / (relative @ weights)) @ relative  # mean of P_m / P
         if np.log(gain.max()) < tol:
             break
         weights = weights * gain
         weights /= weights.sum()
-    weights[weights < _LEAST] = 0.0
+    weights[weights < min(max(_LEAST, 2.0 * own), weights.max())] = 0.0
     normed: Array = weights / weights.sum()
     return normed
 
@@ -462,6 +473,7 @@ class LabelPrior:
 
 
 _PENALTIES = (2.0, 10.0, 50.0, 200.0)  # rows of evidence that the mixture's weights are worth
+_SHRINKAGE = 5.0  # rows of evidence that equal weights are worth
 _MOST_PROVEN = 32  # labels up to which members prove that what they list is their best
 _WIDEST = 3.0  # the odds of all that is not listed change by e^3 at most
 
@@ -565,7 +577,8 @@ def learn_pool(
     least : sequence of float
         Lower bounds of the exponents of the first members; the others may be negative.
     """
-    plain = Pool(mixture_weights(held.truth, held.weight), None, 0.0, n_listed)
+    weights = mixture_weights(held.truth, held.weight, shrinkage=_SHRINKAGE)
+    plain = Pool(weights, None, 0.0, n_listed)
     folds = np.unique(fold)
     counted = np.where(held.known, held.weight, 0.0)
     of_plain = plain.log_prob(held)

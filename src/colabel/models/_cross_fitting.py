@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pickle import PicklingError
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import joblib
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.schema import stored
-from colabel.joint import Joint
+from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.pool import (
@@ -32,6 +32,10 @@ from colabel.models.lazy import row_chunks
 from colabel.models.wrapped import joint_of, model_inside
 
 Members = list[tuple[str, BaseEstimator]]
+
+Prepared = dict[Hashable, tuple[list[Any], Any]]
+# What the frequencies of label vectors are worth beside a part that finds most of them impossible.
+_PRIOR_SHARE = 0.2
 
 EXPECTED = (ValueError, NotImplementedError, MemoryError, FloatingPointError)
 
@@ -55,96 +59,227 @@ def counted(data: TrainingData, folds: Folds) -> tuple[TrainingData, Folds]:
     return data.take(used), Folds(of_row, len(filled))
 
 
-def asked_about(
-    members: Members,
+@dataclass
+class Member:
+    """One of several models while they are fitted, each to all rows and to parts of them.
+
+    Attributes
+    ----------
+    name : str
+    model : estimator
+        Unfitted.
+    steps : list of (name, transformer), or None
+        Fitted once to all rows, where they describe rows without having seen their labels.
+    rows : (n, q)
+        What these make of all rows.
+    held_out : object with a method ``joints(rows)``, optional
+        Where the model, fitted to all rows, says of each what it would without it.
+    fitted : estimator, optional
+        The model, fitted to all rows.
+    chosen : estimator, optional
+        A fitted model whose choices others take over.
+    """
+
+    name: str
+    model: Any
+    steps: list[Any] | None = None
+    rows: Any = None
+    held_out: Any = None
+    fitted: Any = None
+    chosen: Any = field(default=None, repr=False)
+
+    @property
+    def last(self) -> Any:
+        """The model, without the steps before it."""
+        return self.model[-1] if isinstance(self.model, Pipeline) else self.model
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of what is heard: the model's joint, and parts of it on their own."""
+        return [self.name, *(f"{self.name}, {p}" for p in getattr(self.last, "parts_heard", ()))]
+
+    def begin(self, data: TrainingData, labels: EncodedLabels, prepared: Prepared) -> None:
+        """Fit to all rows what needs no folds."""
+        if not all(getattr(step, "out_of_sample", False) for _, step in self._before):
+            return
+        self.steps, self.rows = self._prepared(data, labels, prepared)
+        if hasattr(self.last, "fit_held_out") and not getattr(self.last, "calibrate", False):
+            model = clone(self.last)
+            weight = weight_argument(model, data.weight)
+            self.held_out = model.fit_held_out(self.rows, labels, **weight)
+            self.fitted = self._piped(model)
+        elif hasattr(self.last, "reusing"):  # its choices serve all folds
+            self.fitted = self._piped(self._fit_last(self.rows, labels, data))
+
+    def without(
+        self, train: Indices, data: TrainingData, labels: EncodedLabels, prepared: Prepared
+    ) -> Callable[[Indices], Sequence[Joint]]:
+        """Fit to some rows what has seen all; return what then answers for other rows."""
+        if self.held_out is not None:
+            return cast("Callable[[Indices], Sequence[Joint]]", self.held_out.joints)
+        some, own, steps = data.take(train), labels[train], list[Any]()
+        if self.steps is None:
+            (steps, X), rows = self._prepared(some, own, prepared), data.X
+        else:
+            X, rows = self.rows[train], self.rows
+        model = self._fit_last(X, own, some)
+
+        def joints(asked: Indices) -> Sequence[Joint]:
+            X = rows[asked]
+            for _, step in steps:
+                X = step.transform(X)
+            joint = joint_of(model, X)
+            return joint, *heard_alone(model, joint, lambda: X)
+
+        return joints
+
+    def finish(self, data: TrainingData, labels: EncodedLabels, prepared: Prepared) -> None:
+        """Fit to all rows what has not been."""
+        if self.fitted is None:
+            if self.steps is None:
+                self.steps, self.rows = self._prepared(data, labels, prepared)
+            self.fitted = self._piped(self._fit_last(self.rows, labels, data))
+
+    @property
+    def _before(self) -> list[tuple[str, Any]]:
+        steps = self.model.steps[:-1] if isinstance(self.model, Pipeline) else []
+        return [(name, step) for name, step in steps if step not in (None, "passthrough")]
+
+    def _prepared(
+        self, data: TrainingData, labels: EncodedLabels, known: Prepared
+    ) -> tuple[list[Any], Any]:
+        """Fitted steps before the model, and the rows that it sees.
+
+        Pipelines that begin alike share them.
+        """
+        key = key_of([step for _, step in self._before])
+        if key not in known:
+            X, fitted = data.X, []
+            for name, step in self._before:
+                fresh = clone(step)
+                X = fresh.fit_transform(X, labels, **weight_argument(fresh, data.weight))
+                fitted.append((name, fresh))
+            known[key] = fitted, X
+        return known[key]
+
+    def _fit_last(self, X: Any, labels: EncodedLabels, data: TrainingData) -> Any:
+        reuse = self.chosen is not None and hasattr(self.last, "reusing")
+        model = self.last.reusing(self.chosen) if reuse else clone(self.last)
+        model.fit(X, labels, **weight_argument(model, data.weight))
+        self.chosen = model if self.chosen is None else self.chosen
+        return model
+
+    def _piped(self, model: Any) -> Any:
+        return Pipeline([*self.steps, (self.model.steps[-1][0], model)]) if self.steps else model
+
+
+def heard_alone(model: Any, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
+    """Parts of a joint that are heard on their own."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    return tuple(last.heard_alone(joint, rows)) if getattr(last, "parts_heard", ()) else ()
+
+
+def with_frequencies(joints: Sequence[Joint], of_prior: Joint) -> list[Joint]:
+    """Return a member's joint, and its parts with a share of the frequencies of label vectors.
+
+    A part alone may find most vectors impossible.
+    """
+    share = [1.0 - _PRIOR_SHARE, _PRIOR_SHARE]
+    return [joints[0], *(Mixture([part, of_prior], share) for part in joints[1:])]
+
+
+def held_out_opinions(
+    members: Sequence[Member],
     data: TrainingData,
     space: LabelSpace,
     train: Indices,
     test: Indices,
     n_listed: int,
-) -> tuple[HeldOutOpinions, dict[int, str]]:
-    """Fit all members to some rows, and ask them about others.
+    prior: LabelPrior | None = None,
+) -> tuple[HeldOutOpinions, dict[int, str], list[Any]]:
+    """Fit members to some rows as far as they have seen others, and ask them about these.
+
+    Parameters
+    ----------
+    prior : LabelPrior, optional
+        Of all rows, by which vectors are new; by default of the training rows, and members prove
+        that what they list is their best.
 
     Returns
     -------
     held : HeldOutOpinions
-        A column for each member, the last for how often label vectors occur.
+        A column for each of the members' titles (without `prior`: of their names), the last for
+        how often label vectors occur.
     failed : dict of int to str
         Members that could not be fitted or asked, and why; their columns say nothing.
+    chosen : list
+        The models whose choices may be taken over in other folds.
     """
-    some = data.take(train)
-    prior = LabelPrior.of(some)
-    fitted, failed = fitted_members(members, some, space)
-
-    def of_rows(rows: TrainingData) -> HeldOutOpinions:
-        of_prior = prior.joint(space, rows.n_rows)
-        joints, unasked = joints_of({m: fitted[m] for m in fitted if m not in failed}, rows.X)
-        failed.update(unasked)
-        # in the place of a member that has no answer the prior stands
-        said_by = [joints.get(m, of_prior) for m in range(len(members))] + [of_prior]
+    labels = EncodedLabels(space, data.codes)
+    own_prior = LabelPrior.of(data.take(train))
+    answering: dict[int, Callable[[Indices], Sequence[Joint]]] = {}
+    failed: dict[int, str] = {}
+    prepared: Prepared = {}
+    for m, member in enumerate(members):
         try:
-            said = opinions(said_by, n_listed, EXPECTED, proven=True)
-            truth = ask_each(said_by, lambda joint: joint.log_prob_codes(rows.codes), EXPECTED)
+            answering[m] = member.without(train, data, labels, prepared)
+        except EXPECTED as error:
+            failed[m] = why(error)
+
+    def of_rows(rows: Indices) -> HeldOutOpinions:
+        of_prior = own_prior.joint(space, len(rows))
+        said_by: list[Joint] = []
+        owner: list[int] = []
+        for m, member in enumerate(members):
+            n_heard = 1 if prior is None else len(member.titles)
+            own = [of_prior] * n_heard
+            if m not in failed:
+                try:
+                    own = with_frequencies(answering[m](rows)[:n_heard], of_prior)
+                except EXPECTED as error:
+                    failed[m] = why(error)
+            said_by += own
+            owner += [m] * len(own)
+        said_by.append(of_prior)
+        codes, weight = data.codes[rows], data.row_weights[rows]
+        try:
+            said = opinions(said_by, n_listed, EXPECTED, proven=prior is None)
+            truth = ask_each(said_by, lambda joint: joint.log_prob_codes(codes), EXPECTED)
         except UnansweredError as error:
-            if error.position == len(members):  # the prior's own
+            if error.position == len(owner):  # the prior's own
                 raise
-            failed[error.position] = error.why
+            failed[owner[error.position]] = error.why
             return of_rows(rows)
+        entry = said.entry_of(codes)
+        new = (prior or own_prior).is_new(said.codes)
+        if prior is not None:  # a vector that no other row has would be new
+            listed = entry >= 0
+            new[entry[listed]] = prior.counts_of(said.codes[entry[listed]]) <= weight[listed]
+        known = (codes != MISSING).all(axis=1)
         return HeldOutOpinions(
-            said.without_codes(),
-            prior.is_new(said.codes),
-            np.stack(truth, axis=1),
-            said.entry_of(rows.codes),
-            (rows.codes != MISSING).all(axis=1),
-            rows.row_weights,
+            said.without_codes(), new, np.stack(truth, axis=1), entry, known, weight
         )
 
-    first, *others = [of_rows(data.take(rows)) for rows in row_chunks(test, space)]
-    return first.joined(*others), failed
+    first, *others = [of_rows(rows) for rows in row_chunks(test, space)]
+    return first.joined(*others), failed, [member.chosen for member in members]
 
 
 def fitted_members(
     members: Members, data: TrainingData, space: LabelSpace
 ) -> tuple[dict[int, Any], dict[int, str]]:
-    """Fit clones of the members; say of those that cannot learn from these rows why.
-
-    Pipelines that begin alike share their fitted transformers, and the rows these make.
-    """
+    """Fit clones of the members; say of those that cannot learn from these rows why."""
     labels = EncodedLabels(space, data.codes)
-    prepared: dict[Hashable, tuple[list[Any], Any]] = {}
+    prepared: Prepared = {}
     fitted: dict[int, Any] = {}
     failed: dict[int, str] = {}
-    for m, (_, model) in enumerate(members):
+    for m, (name, model) in enumerate(members):
+        member = Member(name, model)
         try:
-            steps, X = _prepared(model, data, labels, prepared)
-            last = clone(model[-1] if isinstance(model, Pipeline) else model)
-            last.fit(X, labels, **weight_argument(last, data.weight))
+            member.finish(data, labels, prepared)
+            fitted[m] = member.fitted
         except EXPECTED as error:
             failed[m] = why(error)
-        else:
-            fitted[m] = Pipeline([*steps, (model.steps[-1][0], last)]) if steps else last
     return fitted, failed
-
-
-def _prepared(
-    model: BaseEstimator,
-    data: TrainingData,
-    labels: EncodedLabels,
-    known: dict[Hashable, tuple[list[Any], Any]],
-) -> tuple[list[Any], Any]:
-    """Fitted steps of a member before its model, and the rows that the model sees."""
-    if not isinstance(model, Pipeline):
-        return [], data.X
-    before = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
-    key = key_of([step for _, step in before])
-    if key not in known:
-        X, fitted = data.X, []
-        for name, step in before:
-            fresh = clone(step)
-            X = fresh.fit_transform(X, labels, **weight_argument(fresh, data.weight))
-            fitted.append((name, fresh))
-        known[key] = fitted, X
-    return known[key]
 
 
 def key_of(steps: Sequence[BaseEstimator]) -> Hashable:
@@ -253,7 +388,8 @@ def learn_calibration(
         train, test = np.flatnonzero(folds.of_row != f), np.flatnonzero(folds.of_row == f)
         if not len(train):
             continue
-        answer, failed = asked_about([("model", model)], data, space, train, test, _N_LISTED)
+        member = Member("model", model)
+        answer, failed, _ = held_out_opinions([member], data, space, train, test, _N_LISTED)
         if failed:
             message = f"The model cannot be calibrated: {failed[0]}"
             warnings.warn(message, UserWarning, stacklevel=5)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes, is_dask, one_entry_each
@@ -453,6 +453,11 @@ class JointClassifier(LabelClassifier):
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 
+    def _keep_labels(self, space: LabelSpace) -> None:
+        super()._keep_labels(space)
+        if self.decision != "seen":
+            self.decision_rule().check(space)
+
     def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint."""
         if self.decision != "seen":
@@ -613,14 +618,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
         codes = np.where(of_labels > 0, codes, MISSING).astype(codes.dtype)
         sample_weight = of_labels.max(axis=1)
     if sample_weight is not None:
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
-        )
-        if not weight.any():
-            raise ValueError(
-                "All sample weights are zero. Give at least one row a positive weight."
-            )
-        parameters.refuse_extreme_weights(weight)
+        weight = parameters.checked_weights(sample_weight, X)
         weight = None if (weight == 1.0).all() else weight
     data = TrainingData(X, codes, space.cardinalities, weight)
     return data if of_labels is None else layered(data, of_labels)

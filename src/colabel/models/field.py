@@ -10,9 +10,10 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Indices, dense
@@ -207,7 +208,11 @@ class FieldModel(Penalised):
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, seed)
         linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
-        choice = choose(linear, folds)
+        taken = self.__dict__.pop("_taken", None)
+        if taken is None:
+            choice = choose(linear, folds)
+        else:
+            choice = (linear.learner.grid == taken[:, None]).argmax(axis=1)
         self.models_ = linear.fit([everything(data)], [choice])
         self.C_ = linear.learner.values(choice)
         held_out = folds if can_hold_out(folds) else None
@@ -221,6 +226,12 @@ class FieldModel(Penalised):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def reusing(self, fitted: Self) -> Self:
+        """Return an unfitted copy that takes over the C and the ridge that a fitted one chose."""
+        model: Self = clone(self).set_params(ridge=fitted.ridge_)
+        model.__dict__["_taken"] = fitted.C_
+        return model
 
     def _keep(self, learned: LearnedField) -> None:
         """Set the fitted attributes."""

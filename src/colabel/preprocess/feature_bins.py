@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from dataclasses import field
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array
-from colabel.core.estimators import fits_afresh
-from colabel.core.parameters import check_choice, check_integer
-from colabel.core.schema import stored
-from colabel.preprocess._cut_points import CutPoints, between
+from colabel.core.arrays import Array, Indices, dense
+from colabel.core.estimators import Parameters, attribute, fits_afresh
+from colabel.core.parameters import check_choice, check_integer, checked_weights
+from colabel.core.schema import Ascending, Between, Dims, Fields, Is, refuse_unless, stored
 
 __all__ = ["FeatureBins"]
 
 
 @stored("feature-bins")
-class FeatureBins(CutPoints):
+class FeatureBins(Parameters, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Cut each feature into a few bins of about equal frequency, or of equal width.
 
     Unlike scikit-learn's `KBinsDiscretizer`, a feature with no more distinct values than bins
@@ -52,11 +55,19 @@ class FeatureBins(CutPoints):
     [[0, 0], [0, 0], [0, 0], [1, 1]]
     """
 
-    def __init__(
-        self, n_bins: int = 4, *, strategy: Literal["quantile", "width"] = "quantile"
-    ) -> None:
-        self.n_bins = n_bins
-        self.strategy = strategy
+    n_bins: int = field(default=4, kw_only=False)
+    strategy: Literal["quantile", "width"] = "quantile"
+    n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
+    n_bins_: Annotated[Indices, "p"] = attribute()
+
+    cuts_: Annotated[list[Array], "p [bins]", Between(-np.inf, np.inf), Ascending()] = attribute()
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        fits = fields["n_bins_"].tolist() == [n + 1 for n in dims["bins"]]
+        refuse_unless(fits, "cuts_ do not fit n_bins_")
+        dims["made"] = dims["p"]
 
     @fits_afresh
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -72,16 +83,11 @@ class FeatureBins(CutPoints):
         check_integer("n_bins", self.n_bins, 2)
         check_choice("strategy", self.strategy, ("quantile", "width"))
         rows = self._dense(X, reset=True)
-        weight: Array = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = checked_weights(sample_weight, rows)
         present = weight > 0
-        if not present.any():
-            raise ValueError(
-                "All sample weights are zero. Give at least one row a positive weight."
-            )
         rows, weight = rows[present], weight[present]
-        self._set_cuts([self._cuts_of(column, weight) for column in rows.T])
+        self.cuts_ = [self._cuts_of(column, weight) for column in rows.T]
+        self.n_bins_ = np.array([len(points) + 1 for points in self.cuts_], dtype=np.intp)
         return self
 
     def _cuts_of(self, column: Array, weight: Array) -> Array:
@@ -96,3 +102,43 @@ class FeatureBins(CutPoints):
         wanted = np.arange(1, self.n_bins) / self.n_bins
         nearest = np.unique(np.abs(below[:, None] - wanted).argmin(axis=0))
         return between(values[nearest], values[nearest + 1])
+
+    def transform(self, X: Any) -> Indices:
+        """Say into which bin each value falls.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+
+        Returns
+        -------
+        (n, p) array of int
+            From 0 to ``n_bins_[j] - 1`` in column j. Values beyond those seen fall into the
+            outermost bins.
+        """
+        check_is_fitted(self)
+        rows = self._dense(X, reset=False)
+        codes = np.empty(rows.shape, dtype=np.intp)
+        for j, cuts in enumerate(self.cuts_):
+            codes[:, j] = np.searchsorted(cuts, rows[:, j], side="right")
+        return codes
+
+    def _dense(self, X: Any, *, reset: bool) -> Array:
+        """Check X; a sparse one is made dense, as zero need not be the lowest bin."""
+        X = validate_data(self, X, reset=reset, accept_sparse="csc", dtype=np.float64)
+        rows: Array = dense(X)
+        return rows
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []  # numbers of bins, whatever X is
+        return tags
+
+
+def between(below: Array, above: Array) -> Array:
+    """Points midway, each above `below` and at most `above` also where they are neighbours."""
+    # Halves first: the sum of two large values could overflow.
+    middle = below / 2 + above / 2
+    points: Array = np.where(middle > below, middle, above)
+    return points

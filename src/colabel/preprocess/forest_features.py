@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
     check_is_fitted,
     validate_data,
 )
 
 from colabel.core import parameters
 from colabel.core.arrays import Array, Flags, is_sparse
-from colabel.core.estimators import fits_afresh
+from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.label_features import column_owner, n_label_columns
 from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
@@ -28,6 +27,7 @@ from colabel.learn.forest.boosting import BoostedTrees, boost
 from colabel.learn.forest.contents import LabelForest, label_targets
 from colabel.learn.forest.forest import KINDS, ForestKind, grow
 from colabel.learn.linear import LinearLearner
+from colabel.preprocess._kernel import beside
 
 __all__ = ["BoostedFeatures", "ForestFeatures"]
 
@@ -36,24 +36,44 @@ _TOLERANCE, _MOST_ITERATIONS = 1e-2, 1000
 _FOLDS = 3
 
 
-class _LabelFeatures(TransformerMixin, BaseEstimator):
+class _LabelFeatures(Parameters, TransformerMixin, BaseEstimator):
     """Log-odds of the labels by some model of x, as features: those of its own rows held out.
 
     A subclass implements `_learned`, which fits the model, and `_log_odds`, which asks it.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Seed of the trees and the folds.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    passthrough_ : bool
+        Whether the features of X are kept.
+    label_space_ : LabelSpace
+        Names and values of the labels.
+    n_features_in_ : int
+        Number of features of X.
+    feature_names_in_ : array of str
+        Only where X had string column names.
     """
 
     out_of_sample = True
     """Whether `fit_transform` describes each row by what has not seen its labels."""
 
     _prefix: ClassVar[str]
-    passthrough: bool | Literal["auto"]
-    random_state: Any
-    verbose: int
-    n_jobs: Annotated[int | None, Between(-1024, 1024)]
-    n_features_in_: Annotated[int, Between(1), Is("p")]
-    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
-    label_space_: Annotated[LabelSpace, "d sizes"]
-    passthrough_: bool
+    passthrough: bool | Literal["auto"] = "auto"
+    n_jobs: Annotated[int | None, Between(-1024, 1024)] = None
+    random_state: Any = None
+    verbose: int = 0
+    n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
+    label_space_: Annotated[LabelSpace, "d sizes"] = attribute()
+    passthrough_: bool = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -95,7 +115,7 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
         (n, q) array, or CSR where X is sparse and kept
         """
         rows, log_odds = self._fitted_rows(X, y, sample_weight)
-        return self._beside(rows, log_odds)
+        return beside(rows, log_odds) if self.passthrough_ else log_odds
 
     def transform(self, X: Any) -> Any:
         """Return features of new rows, by all trees.
@@ -110,7 +130,7 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = self._checked(X, reset=False)
-        return self._beside(rows, self._log_odds(rows))
+        return beside(rows, self._log_odds(rows)) if self.passthrough_ else self._log_odds(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names (q,) of the features: those of X, if kept, then the labels' with a prefix."""
@@ -158,10 +178,7 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
             )
             return float(total)
 
-        return held_out(_side_by_side(data.X, log_odds)) > held_out(log_odds)
-
-    def _beside(self, rows: Any, log_odds: Array) -> Any:
-        return _side_by_side(rows, log_odds) if self.passthrough_ else log_odds
+        return held_out(beside(data.X, log_odds)) > held_out(log_odds)
 
     def _check_parameters(self) -> None:
         if not isinstance(self.passthrough, bool | np.bool_) and self.passthrough != "auto":
@@ -175,16 +192,7 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
                 "for each row of X."
             )
         self.label_space_ = space
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
-            if not weight.any():
-                raise ValueError(
-                    "All sample weights are zero. Give at least one row a positive weight."
-                )
-            parameters.refuse_extreme_weights(weight)
+        weight = None if sample_weight is None else parameters.checked_weights(sample_weight, rows)
         return TrainingData(rows, codes, space.cardinalities, weight)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
@@ -251,24 +259,11 @@ class ForestFeatures(_LabelFeatures):
     cv : int or None, default=None
         Number of folds by which the features of training rows are cross-fitted, each by a forest
         of its own; None: out of bag.
-    n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Seed of the trees and the folds.
-    verbose : int, default=0
-        Whether to show progress.
 
     Attributes
     ----------
     forest_ : LabelForest
         The trees and the frequencies of labels in their leaves, as plain arrays.
-    passthrough_ : bool
-        Whether the features of X are kept.
-    label_space_ : LabelSpace
-        Names and values of the labels.
-    n_features_in_ : int
-    feature_names_in_ : array of str
-        Only where X had string column names.
 
     References
     ----------
@@ -289,33 +284,14 @@ class ForestFeatures(_LabelFeatures):
     (2, 7)
     """
 
-    forest_: Annotated[LabelForest, "d sizes p"]
+    n_estimators: int = field(default=300, kw_only=False)
+    kind: ForestKind = "extra"
+    max_features: Any = "sqrt"
+    min_samples_leaf: int | float = 2
+    max_depth: int | None = None
+    cv: int | None = None
+    forest_: Annotated[LabelForest, "d sizes p"] = attribute()
     _prefix = "forest"
-
-    def __init__(
-        self,
-        n_estimators: int = 300,
-        *,
-        kind: ForestKind = "extra",
-        max_features: Any = "sqrt",
-        min_samples_leaf: int | float = 2,
-        max_depth: int | None = None,
-        passthrough: bool | Literal["auto"] = "auto",
-        cv: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.kind = kind
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.max_depth = max_depth
-        self.passthrough = passthrough
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _learned(self, data: TrainingData, seed: int) -> Array:
         self.forest_, log_odds, crowded = self._grown(data, seed)
@@ -381,9 +357,9 @@ class BoostedFeatures(_LabelFeatures):
 
     Parameters
     ----------
-    n_rounds : int, default=300
+    n_rounds : int, default=400
         Most rounds of boosting, one tree each.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.07
         Share of a Newton step that is taken.
     max_leaf_nodes : int, default=16
         Leaves of a tree.
@@ -391,19 +367,13 @@ class BoostedFeatures(_LabelFeatures):
         Fewest rows in a leaf.
     max_features : "auto", str, int or float, default="auto"
         How many features are tried at a node, one random cut each; "auto": the root of their
-        number, but at least 16.
+        number, but at least 32.
     subsample : float, default=0.8
         Share of the rows that a tree is grown on.
     passthrough : bool or "auto", default=False
         Whether the features of X stand before the log-odds, see `ForestFeatures`.
     cv : int, default=3
         Number of folds.
-    n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Seed of the trees and the folds.
-    verbose : int, default=0
-        Whether to show progress.
 
     Attributes
     ----------
@@ -411,13 +381,6 @@ class BoostedFeatures(_LabelFeatures):
         The trees of all folds, as plain arrays.
     held_out_loss_ : (b,) array
         Nats per held-out row, each label alone, after 0, 10, 20, ... rounds.
-    passthrough_ : bool
-        Whether the features of X are kept.
-    label_space_ : LabelSpace
-        Names and values of the labels.
-    n_features_in_ : int
-    feature_names_in_ : array of str
-        Only where X had string column names.
 
     References
     ----------
@@ -438,36 +401,17 @@ class BoostedFeatures(_LabelFeatures):
     (2, 7)
     """
 
-    trees_: Annotated[BoostedTrees, "d sizes p"]
-    held_out_loss_: Annotated[Array, "_"]
+    n_rounds: int = field(default=400, kw_only=False)
+    learning_rate: float = 0.07
+    max_leaf_nodes: int = 16
+    min_samples_leaf: int = 5
+    max_features: Any = "auto"
+    subsample: float = 0.8
+    passthrough: bool | Literal["auto"] = False
+    cv: int = 3
+    trees_: Annotated[BoostedTrees, "d sizes p"] = attribute()
+    held_out_loss_: Annotated[Array, "_"] = attribute()
     _prefix = "boosted"
-
-    def __init__(
-        self,
-        n_rounds: int = 300,
-        *,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int = 16,
-        min_samples_leaf: int = 5,
-        max_features: Any = "auto",
-        subsample: float = 0.8,
-        passthrough: bool | Literal["auto"] = False,
-        cv: int = 3,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.subsample = subsample
-        self.passthrough = passthrough
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _learned(self, data: TrainingData, seed: int) -> Array:
         folds = random_folds(data, int(self.cv), seed)
@@ -500,9 +444,3 @@ class BoostedFeatures(_LabelFeatures):
             raise ValueError(
                 f"subsample={self.subsample!r} must be a share of the rows, at most 1."
             )
-
-
-def _side_by_side(rows: Any, log_odds: Array) -> Any:
-    if is_sparse(rows):
-        return sp.hstack([rows, sp.csr_array(log_odds)], format="csr")
-    return np.hstack([rows, log_odds])

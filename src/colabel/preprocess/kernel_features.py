@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import partial
 from numbers import Real
 from typing import Annotated, Any, Literal, Self
@@ -16,28 +17,24 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from colabel.core import parameters
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.chunks import row_slices
-from colabel.core.estimators import fits_afresh
+from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Dims, Fields, Is, Matrix, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.preprocess._kernel import (
+    MOST_CANDIDATES,
+    NUMBERS,
     SAMPLINGS,
+    Distances,
+    GaussianFeatures,
+    LabelsAlone,
     Sampling,
+    beside,
+    choose_kernel,
+    clearly_better,
     find_landmarks,
     gaussian,
     squared_distances,
-)
-from colabel.preprocess._kernel_choice import (
-    FACTORS,
-    FIRST_WIDTH,
-    MOST_CANDIDATES,
-    NUMBERS,
-    Distances,
-    GaussianFeatures,
-    KernelSearch,
-    LabelsAlone,
-    beside,
-    clearly_better,
     total_variance,
 )
 from colabel.preprocess._scales import SCALINGS, mean_and_spread
@@ -53,7 +50,7 @@ _FARTHEST = 1e100
 
 
 @stored("kernel-features")
-class KernelFeatures(TransformerMixin, BaseEstimator):
+class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
     r"""Features of a Gaussian kernel beside the columns of X.
 
     A linear model of these features is a smooth curve in x, so every model of the library sees
@@ -81,10 +78,8 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         from 100 to 800: more only if they are better by more than chance would have it.
     linear : bool, default=True
         Whether the standardised columns of X stand before those of the kernel.
-    sampling : {"kmeans", "leverage", "uniform"}, default="kmeans"
-        What the landmarks are: means of clusters of rows; rows of which half are drawn by
-        approximate ridge leverage, which reaches sparsely populated regions, and half at random;
-        or rows drawn at random.
+    sampling : {"kmeans", "uniform"}, default="kmeans"
+        What the landmarks are: means of clusters of rows, or rows drawn at random.
     scaling : {"auto", "columns", "common"}, default="auto"
         What columns are divided by: their own standard deviations, or one number for all, the
         root of their mean variance, so that rare words of a text do not outweigh the others.
@@ -140,8 +135,6 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     K. Zhang, I. Tsang and J. Kwok, Improved Nyström low-rank approximation and error analysis,
     ICML 2008.
 
-    C. Musco and C. Musco, Recursive sampling for the Nyström method, NeurIPS 2017.
-
     Examples
     --------
     >>> import numpy as np
@@ -157,19 +150,26 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     True
     """
 
-    linear: bool
-    n_jobs: Annotated[int | None, Between(-1024, 1024)]
-    n_features_in_: Annotated[int, Between(1), Is("p")]
-    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
-    mean_: Annotated[Array | None, "p"]
-    scale_: Annotated[Array, "p", Between(1e-300)]
-    n_landmarks_: Annotated[int, Is("m")]
-    landmarks_: Annotated[Any, Matrix("m p")]
-    components_: Annotated[Array, "m r"]
-    width_: Annotated[float | None, Between(1e-300)]
-    kernel_variance_: Annotated[float, Between(0.0)]
-    gain_: float | None
-    _sklearn_output_config: dict[str, str | None]
+    width: float | Literal["auto"] = field(default="auto", kw_only=False)
+    n_landmarks: int | Literal["auto"] = field(default="auto", kw_only=False)
+    linear: bool = True
+    sampling: Sampling = "kmeans"
+    scaling: Literal["auto", "columns", "common"] = "auto"
+    balance: float = 4.0
+    n_jobs: Annotated[int | None, Between(-1024, 1024)] = None
+    random_state: Any = None
+    verbose: int = 0
+    n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
+    mean_: Annotated[Array | None, "p"] = attribute()
+    scale_: Annotated[Array, "p", Between(1e-300)] = attribute()
+    n_landmarks_: Annotated[int, Is("m")] = attribute()
+    landmarks_: Annotated[Any, Matrix("m p")] = attribute()
+    components_: Annotated[Array, "m r"] = attribute()
+    width_: Annotated[float | None, Between(1e-300)] = attribute()
+    kernel_variance_: Annotated[float, Between(0.0)] = attribute()
+    gain_: float | None = attribute()
+    _sklearn_output_config: dict[str, str | None] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -181,29 +181,6 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
 
     out_of_sample = True
     """Whether `fit_transform` describes a row without its labels (all but choose a width by)."""
-
-    def __init__(
-        self,
-        width: float | Literal["auto"] = "auto",
-        n_landmarks: int | Literal["auto"] = "auto",
-        *,
-        linear: bool = True,
-        sampling: Sampling = "kmeans",
-        scaling: Literal["auto", "columns", "common"] = "auto",
-        balance: float = 4.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.width = width
-        self.n_landmarks = n_landmarks
-        self.linear = linear
-        self.sampling = sampling
-        self.scaling = scaling
-        self.balance = balance
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fits_afresh
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -226,6 +203,12 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         self.scale_ = SCALINGS["columns" if self.scaling == "auto" else self.scaling](spread)
         random = check_random_state(self.random_state)
         seed = random.randint(np.iinfo(np.int32).max)
+
+        def landmarks_of(sample: Any, number: int) -> Any:
+            """So many landmarks; which ones does not depend on what else was tried."""
+            random = np.random.RandomState(seed)
+            return find_landmarks(sample, number, self.sampling, random, self.n_jobs)
+
         features: GaussianFeatures | None
         if width is None or number is None:
             judge = LabelsAlone.of(X, y, random, self.n_jobs)
@@ -234,15 +217,16 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
             ) as bar:
                 without = self._choose_scale(X[judge.rows], judge, spread, bar)
                 sample = self._standardised(_some_rows(X, number, random))
-                landmarks = partial(self._landmarks, sample, width, seed)
+                landmarks = partial(landmarks_of, sample)
                 total = self.balance * total_variance(sample)
                 rows = self._standardised(X[judge.rows])
-                search = KernelSearch(rows, judge, landmarks, total, self.linear, bar)
-                features, self.gain_ = search.chosen(width, number, without)
+                features, self.gain_ = choose_kernel(
+                    rows, judge, landmarks, total, self.linear, bar, width, number, without
+                )
         else:
             sample = self._standardised(_some_rows(X, number, random))
             total = self.balance * total_variance(sample)
-            found = Distances.of(sample, self._landmarks(sample, width, seed, number))
+            found = Distances.of(sample, landmarks_of(sample, number))
             features, self.gain_ = GaussianFeatures.of(found, width, total), None
         self.landmarks_ = sample[:0] if features is None else features.landmarks
         self.n_landmarks_ = int(self.landmarks_.shape[0])
@@ -313,8 +297,10 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         parameters.check_choice("sampling", self.sampling, SAMPLINGS)
         parameters.check_flag("linear", self.linear)
         parameters.check_positive("balance", self.balance)
-        width, number = _unless_auto(self.width), _unless_auto(self.n_landmarks)
-        if width is not None and not _is_positive(width):
+        width: Any = None if self.width == "auto" else self.width
+        number: Any = None if self.n_landmarks == "auto" else self.n_landmarks
+        real = isinstance(width, Real) and not isinstance(width, bool)
+        if width is not None and not (real and 1e-100 < width < 1e100):
             raise ValueError(f"width={width!r} must be a positive number or 'auto'.")
         if number is not None:
             parameters.check_integer("n_landmarks", number, 1, "'auto'")
@@ -347,29 +333,12 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
             self.scale_ = by_column
         return found
 
-    def _landmarks(self, sample: Any, width: float | None, seed: int, number: int) -> Any:
-        """So many landmarks; which ones does not depend on what else was tried."""
-        random = np.random.RandomState(seed)
-        if width is None and self.sampling == "leverage":
-            some = sample[np.sort(random.permutation(sample.shape[0])[: NUMBERS[0]])]
-            width = FACTORS[FIRST_WIDTH] * Distances.of(sample, some).median
-        return find_landmarks(sample, number, self.sampling, width or 1.0, random, self.n_jobs)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = "auto" in (self.width, self.n_landmarks)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _unless_auto(value: Any) -> Any:
-    return None if isinstance(value, str) and value == "auto" else value
-
-
-def _is_positive(value: Any) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and 1e-100 < float(value) < 1e100
 
 
 def _some_rows(X: Any, number: int | None, random: np.random.RandomState) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Indices, dense, is_sparse
+from colabel.core.estimators import Parameters, attribute
 from colabel.core.label_features import label_columns
 from colabel.core.parameters import check_integer, refuse_huge
 from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
@@ -23,7 +25,7 @@ _LARGEST_SQUARE = 25.0  # of a standardised number, lest one outlier speaks for 
 
 
 @stored("spline-features")
-class SplineFeatures(TransformerMixin, BaseEstimator):
+class SplineFeatures(Parameters, TransformerMixin, BaseEstimator):
     r"""Standardised columns, and splines of those that have many values.
 
     A linear model of these features is a sum of smooth curves, one for each column, at nearly the
@@ -81,15 +83,18 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
     True
     """
 
-    degree: Annotated[int, Between(1, 10)]
-    n_features_in_: Annotated[int, Between(1), Is("p")]
-    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
-    mean_: Annotated[Array | None, "p"]
-    scale_: Annotated[Array | None, "p", Between(1e-300)]
-    curved_: Annotated[Indices, "c", Below("p")]
-    knots_: Annotated[Array, "c k"]
-    curve_mean_: Annotated[Array, "m"]
-    curve_scale_: Annotated[Array, "m", Between(1e-300)]
+    n_knots: int = field(default=4, kw_only=False)
+    degree: Annotated[int, Between(1, 10)] = 2
+    min_values: int = 8
+    max_columns: int = 2000
+    n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
+    mean_: Annotated[Array | None, "p"] = attribute()
+    scale_: Annotated[Array | None, "p", Between(1e-300)] = attribute()
+    curved_: Annotated[Indices, "c", Below("p")] = attribute()
+    knots_: Annotated[Array, "c k"] = attribute()
+    curve_mean_: Annotated[Array, "m"] = attribute()
+    curve_scale_: Annotated[Array, "m", Between(1e-300)] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -106,19 +111,6 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
     out_of_sample = True
     """Whether `fit_transform` sees no labels of the rows it describes."""
-
-    def __init__(
-        self,
-        n_knots: int = 4,
-        *,
-        degree: int = 2,
-        min_values: int = 8,
-        max_columns: int = 2000,
-    ) -> None:
-        self.n_knots = n_knots
-        self.degree = degree
-        self.min_values = min_values
-        self.max_columns = max_columns
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the knots.

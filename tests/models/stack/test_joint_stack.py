@@ -249,11 +249,7 @@ def test_default_members_take_the_seed_of_their_stack():
         (data_of(np.zeros((5, 4)), (2,) * 6), ["lines", "curves", "kernel", "boosting"], PCC),
         (data_of(np.zeros((5, 4)), (3, 2)), ["lines", "curves", "kernel", "boosting"], PCC),
         (data_of(sparse.csr_array((5, 4)), (2,) * 50), ["lines", "boosting"], PCC),
-        (
-            data_of(np.zeros((5, 4)), (2,) * 6, True),
-            ["lines", "curves", "kernel", "boosting"],
-            CTBN,
-        ),
+        (data_of(np.zeros((5, 4)), (2,) * 6, True), ["lines", "curves", "kernel", "boosting"], PCC),
         (data_of(np.full((5, 4), np.nan), (2,) * 6), ["boosting"], PCC),
         (data_of(sparse.csr_array((20_000, 90_000)), (2,) * 2000), ["lines"], CTBN),
     ],
@@ -329,6 +325,18 @@ def test_verbose_says_what_it_will_cost(capsys):
     JointStack(FAST, random_state=0, verbose=1).fit(X, Y)
     said = capsys.readouterr().err
     assert "JointStack: 2 members (alone, tree), 3 folds, about" in said
+    assert "predict will minimise the Subset() loss" in said
+
+
+def test_a_decision_that_does_not_suit_class_variables_is_refused_before_anything_is_fitted():
+    X, Y = rows(60)
+    Counted.fits = 0
+    with pytest.raises(ValueError, match="The decision 'f1' counts the ones of 0/1 labels"):
+        JointStack([Counted(C=0.1)], decision="f1").fit(X, Y + Y[:, ::-1])
+    assert Counted.fits == 0
+    for loss in ("subset", "hamming"):
+        model = JointStack([Counted(C=0.1)], decision=loss, random_state=0).fit(X, Y + Y[:, ::-1])
+        np.testing.assert_array_equal(model.predict(X), colabel.decide(model.joint(X), loss))
 
 
 def test_of_many_labels_some_rows_are_asked():

@@ -25,7 +25,7 @@ from colabel.learn.forest.forest import Forest, far_from_zero, shifted, single_p
 
 _BLOCK = 10  # rounds between two looks at the held-out rows
 _DIRECTIONS = 12  # of the gradients, in which a tree tells rows apart
-_FEWEST_FEATURES = 16  # that a node tries
+_FEWEST_FEATURES = 32  # that a node tries
 _LEAST_CURVATURE = 1e-6
 
 
@@ -65,14 +65,14 @@ def boost(
     data: TrainingData,
     folds: Folds,
     *,
-    n_rounds: int = 300,
-    learning_rate: float = 0.1,
+    n_rounds: int = 400,
+    learning_rate: float = 0.07,
     max_leaf_nodes: int = 16,
     min_samples_leaf: int = 5,
     max_features: Any = "auto",
     subsample: float = 0.8,
     penalty: float = 3.0,
-    patience: int = 30,
+    patience: int = 20,
     random_state: int = 0,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -105,7 +105,7 @@ def boost(
         Of the trees, as in scikit-learn.
     max_features
         How many features a node tries, as in scikit-learn; "auto": the root of their number, but
-        16 of them at least.
+        32 of them at least.
     subsample : float
         Share of the rows that a tree is grown on.
     penalty : float

@@ -13,7 +13,6 @@ from sklearn.utils import get_tags
 
 from colabel.core.arrays import is_sparse
 from colabel.core.label_features import n_label_columns
-from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import Members
 from colabel.models.chain.chains import ProbabilisticClassifierChain
@@ -25,13 +24,14 @@ from colabel.preprocess import BoostedFeatures, KernelFeatures, SplineFeatures
 _TREES, _EXTRA_TREES = 150, 300
 _MANY_ROWS = 20_000
 _LANDMARKS = 200
-_FEW_VECTORS = 2.0**8  # that a random field adds up quickly
+_FEW_LABELS = 8  # whose vectors a random field adds up quickly
 _FOLDS = 3  # by which C and label scales are chosen
 _GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0)  # values of C, of standardised columns
 # Numbers of a dense design up to which columns are curved, and boosted.
 _MOST_NUMBERS = 3e7
 # Label columns times the numbers of a chain's design, up to which chains are quick.
 _MOST_WORK = 5e8
+_MOST_COUNTS = 5e6  # rows times label vectors, up to which these are the classes of trees
 _MANY_LABELS, _BEAM = 32, 12  # beyond which chains keep so many prefixes, and prove nothing
 _VERY_MANY_LABELS = 100  # beyond which links of a chain use the labels that matter most
 _MOST_PARENTS = 12
@@ -40,20 +40,20 @@ _MOST_PARENTS = 12
 def default_members(data: TrainingData) -> Members:
     """Return the members that suit some data: what x is like, and how many label vectors.
 
-    They are few and different: random and extra trees whose leaves hold label vectors; chains on
-    the columns, on curves of them and on the log-odds of boosted trees; and a random field (a
-    chain, where label vectors are many) on kernel features. They have no seeds of their own: the
-    stack seeds them.
+    They are few and different: random and extra trees whose leaves hold label vectors; a chain on
+    the columns; and random fields (chains, of many labels or values) on curves of them, on
+    kernel features and on the log-odds of boosted trees. They have no seeds of their own: the stack
+    seeds them.
     """
-    missing = bool((data.codes == MISSING).any())
     sparse = is_sparse(data.X)
     gaps = not sparse and bool(np.isnan(data.X).any())
+    binary = all(size == 2 for size in data.cardinalities)
     n_columns = n_label_columns(data.cardinalities)
     stored = data.X.nnz if sparse else data.X.size
     work = n_columns * (stored + data.n_rows * n_columns)
 
     def chain(**options: Any) -> BaseEstimator:
-        if missing or work > _MOST_WORK:
+        if work > _MOST_WORK:
             return CTBN(**options)
         many = data.n_labels > _MANY_LABELS
         if many:
@@ -61,27 +61,40 @@ def default_members(data: TrainingData) -> Members:
         parents = _MOST_PARENTS if data.n_labels > _VERY_MANY_LABELS else None
         return ProbabilisticClassifierChain(max_parents=parents, cv=_FOLDS, **options)
 
+    def field(**options: Any) -> BaseEstimator:
+        few = binary and data.n_labels <= _FEW_LABELS
+        return CollectiveCRF(cv=_FOLDS) if few else chain(**options)
+
+    # trees that tell vectors of labels apart have the better modes, where vectors repeat
+    n_distinct = len(np.unique(data.codes, axis=0))
+    repeat = binary and 2 * n_distinct <= data.n_rows and data.n_rows * n_distinct <= _MOST_COUNTS
     # of many rows, trees of fewer leaves, and fewer trees, know all that can be known of vectors
     share = min(1.0, _MANY_ROWS / data.n_rows)
     n_trees, n_extra = max(50, int(share * _TREES)), max(50, int(share * _EXTRA_TREES))
     least = data.n_rows // _MANY_ROWS
     found: Members = [
         ("forest", JointForest(n_trees, min_samples_leaf=3 + 2 * least)),
-        ("extra trees", JointForest(n_extra, kind="extra", min_samples_leaf=1 + least)),
+        (
+            "extra trees",
+            JointForest(
+                n_extra,
+                kind="extra",
+                target="vectors" if repeat else "labels",
+                min_samples_leaf=1 + least,
+            ),
+        ),
     ]
     if not gaps:  # which only trees take
         found.append(("lines", chain()))
     if not gaps and not sparse:
         most = max(data.n_features, int(_MOST_NUMBERS / data.n_rows))
-        found.append(("curves", make_pipeline(SplineFeatures(max_columns=most), chain(C=_GRID))))
+        found.append(("curves", make_pipeline(SplineFeatures(max_columns=most), field(C=_GRID))))
         # of standardised columns, rows are about 1.4 times the root of their number apart
         width = 0.7 * math.sqrt(data.n_features)
         kernel = KernelFeatures(width, _LANDMARKS, scaling="columns")
-        few = not missing and math.prod(map(float, data.cardinalities)) <= _FEW_VECTORS
-        field = CollectiveCRF(cv=_FOLDS) if few else chain(C=_GRID)
-        found.append(("kernel", make_pipeline(kernel, field)))
+        found.append(("kernel", make_pipeline(kernel, field(C=_GRID))))
     if data.n_rows * data.n_features <= _MOST_NUMBERS:
-        found.append(("boosting", make_pipeline(BoostedFeatures(), chain())))
+        found.append(("boosting", make_pipeline(BoostedFeatures(), field())))
     return found
 
 

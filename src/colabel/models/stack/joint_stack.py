@@ -13,43 +13,52 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.pipeline import Pipeline
 
-from colabel.core.arrays import Indices
+from colabel.core.arrays import Indices, is_sparse
 from colabel.core.estimators import attribute
+from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Estimator, bind, stored
 from colabel.joint import Joint
 from colabel.labels import EncodedLabels
 from colabel.learn.conditional import Folds, TrainingData, random_folds
-from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool
+from colabel.learn.forest.contents import label_targets
+from colabel.learn.forest.forest import grow
+from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool, pool_of
 from colabel.learn.row_chance import row_digests
 from colabel.models._cross_fitting import (
     EXPECTED,
+    Member,
+    Prepared,
     counted,
+    heard_alone,
     held_out_folds,
+    held_out_opinions,
     joints_of,
     require_joint,
     why,
+    with_frequencies,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.stack._fitting import (
-    Member,
-    Prepared,
-    expected_seconds,
-    heard_alone,
-    held_out_opinions,
-    rows_before,
-    voices,
-    with_frequencies,
-    within,
-    without_weight,
-)
 from colabel.models.stack._members import checked_members, default_members, takes_nan
 
-_MANY_ROWS = 20_000  # beyond which a few of them say how long the rest will take
+_PILOT_TREES, _PILOT_NUMBERS = 4, 5e6  # features and labels of the rows they are grown on
+# What members cost with their folds and answers, in random forests of 100 trees.
+_FORESTS = {
+    "forest": 2.0,
+    "extra trees": 2.0,
+    "lines": 1.0,
+    "curves": 2.0,
+    "kernel": 2.0,
+    "boosting": 3.0,
+}
+_FORESTS_OF_OTHERS = 4.0
+# Of some voice in the first fold, below which a member is not fitted again.
+_LEAST_WEIGHT, _LEAST_EXPONENT = 0.01, 0.1
 _LONG_SECONDS = 120.0
 _SHARE_OF_LIMIT = 0.8  # of the time limit that members are chosen for: estimates err
 _FEWEST_ROWS = 50
@@ -86,11 +95,11 @@ class JointStack(JointClassifier):
     ----------
     members : "auto", or list of models or of pairs (name, model)
         Models of colabel with a joint, or pipelines that end with one. By default, what suits the
-        data: a `JointForest` of random and one of extra trees; a chain on x; for dense x a chain
-        on `SplineFeatures`, and on `KernelFeatures` a random field or, of more than 2^8 label
-        vectors, a chain; and a chain on `BoostedFeatures`. With missing labels, CTBNs instead of
-        chains and fields; with missing features (NaN), only what sees x through trees. Of large
-        data, CTBNs instead of chains, and no boosting.
+        data: a `JointForest` of random and one of extra trees; a chain on x; for dense x random
+        fields on `SplineFeatures` and on `KernelFeatures`, and one on `BoostedFeatures`. Of more
+        than eight labels, or of class variables, chains instead of fields; with missing features
+        (NaN), only what sees x through trees. Of large data, CTBNs instead of chains, and no
+        boosting.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test). The rows of a single split are cut into three parts, to
@@ -98,9 +107,9 @@ class JointStack(JointClassifier):
     n_listed : int
         How many of its most probable vectors each member names, a row.
     time_limit : float or None
-        Seconds that `fit` may take. Members are first fitted to a few rows, which says how long
-        they will take; those for which there is no time are left out, with a warning, and so are
-        rows where there is no time for any. With it, what is fitted depends on the machine.
+        Seconds that `fit` may take. A few trees say how long the members will take; those for
+        which there is no time are left out, with a warning, and so are rows where there is no time
+        for any. With it, what is fitted depends on the machine.
     n_jobs : int or None
         Joblib workers over the folds after the first (None: one after the other; joblib's backends
         reach Dask clusters too).
@@ -189,24 +198,27 @@ class JointStack(JointClassifier):
         auto = isinstance(self.members, str)
         given = default_members(data) if auto else checked_members(self.members)
         members = [Member(name, seeded(model, seed)) for name, model in given]
+        space, shown, limit = self.label_space_, bool(self.verbose), self.time_limit
+        seconds = expected_seconds(members, data, seed)
+        if limit is not None:
+            left = _SHARE_OF_LIMIT * limit - (time.perf_counter() - started)
+            members, data, folds = self._within_limit(members, seconds, left, data, folds)
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
-        space = self.label_space_
-        shown = bool(self.verbose)
-        expected, seconds = "", dict[str, float]()
-        if self.time_limit is not None or shown or data.n_rows > _MANY_ROWS:
-            seconds = expected_seconds(members, data, seed)
-            if self.time_limit is not None:
-                left = _SHARE_OF_LIMIT * self.time_limit - (time.perf_counter() - started)
-                members, data, folds = self._within_limit(members, seconds, left, data, folds)
-            total = sum(seconds[member.name] for member in members)
-            expected = f", about {duration(total)}"
-            if self.time_limit is None and not shown and total > _LONG_SECONDS:
-                warnings.warn(
-                    f"JointStack expects to take{expected[1:]} on these {data.n_rows:,} rows. Give"
-                    " time_limit=seconds for an earlier end, or verbose=1 to see how far it is.",
-                    UserWarning,
-                    stacklevel=4,
-                )
+        total = sum(seconds[member.name] for member in members)
+        expected = f"{total:.0f} s" if total < 100 else f"{total / 60:.0f} min"
+        if shown:
+            names = ", ".join(member.name for member in members)
+            sys.stderr.write(
+                f"JointStack: {len(members)} members ({names}), {len(numbers)} folds, about"
+                f" {expected}; predict will minimise the {self.decision_rule()!r} loss\n"
+            )
+        elif limit is None and total > _LONG_SECONDS:
+            warnings.warn(
+                f"JointStack expects to take about {expected} on these {data.n_rows:,} rows. Give"
+                " time_limit=seconds for an earlier end, or verbose=1 to see how far it is.",
+                UserWarning,
+                stacklevel=4,
+            )
         labels = EncodedLabels(space, data.codes)
         self.prior_ = LabelPrior.of(data)
         failures: dict[str, str] = {}
@@ -218,8 +230,10 @@ class JointStack(JointClassifier):
         def tried(stage: Callable[..., None]) -> None:
             prepared: Prepared = {}
             for member in alive():
-                if stage is Member.begin and self._is_late(member, members, seconds, started):
-                    failures[member.name] = f"time_limit={self.time_limit} s is nearly over."
+                spent = time.perf_counter() - started
+                first = stage is not Member.begin or member is members[0]  # is never too late
+                if limit is not None and not first and spent + seconds[member.name] > limit:
+                    failures[member.name] = f"time_limit={limit} s is nearly over."
                     continue
                 try:
                     stage(member, data, labels, prepared)
@@ -228,12 +242,19 @@ class JointStack(JointClassifier):
                 done()
 
         answers: list[tuple[list[str], HeldOutOpinions]] = []
+        tested = [np.flatnonzero(folds.of_row == f) for f in numbers]
 
         def ask(some: list[int], parallel: Parallel) -> None:
             asked = alive()
             calls = (
                 delayed(held_out_opinions)(
-                    asked, data, space, folds.of_row == f, self.n_listed, self.prior_
+                    asked,
+                    data,
+                    space,
+                    np.flatnonzero(folds.of_row != f),
+                    np.flatnonzero(folds.of_row == f),
+                    self.n_listed,
+                    self.prior_,
                 )
                 for f in some
             )
@@ -241,14 +262,9 @@ class JointStack(JointClassifier):
                 failures.update({asked[m].name: reason for m, reason in failed.items()})
                 for member, model in zip(asked, chosen, strict=True):
                     member.chosen = model
-                answers.append(([title for _, title in voices(asked)], held))
+                answers.append(([title for m in asked for title in m.titles], held))
                 done()
 
-        if shown:
-            names = ", ".join(member.name for member in members)
-            sys.stderr.write(
-                f"JointStack: {len(members)} members ({names}), {len(numbers)} folds{expected}\n"
-            )
         with progress_bar("stacking", 2 * len(members) + len(numbers), shown=shown) as done:
             tried(Member.begin)
             if numbers and alive():
@@ -259,21 +275,12 @@ class JointStack(JointClassifier):
                 ask(numbers[1:], Parallel(n_jobs=self.n_jobs, return_as="generator"))
             tried(Member.finish)
         self._keep(members, alive(), failures)
-        tested = [np.flatnonzero(folds.of_row == f) for f in numbers]
         if len(tested) == 1:
             # the pool is judged by rows that its exponents have not seen: parts of the only fold
             fold = random_folds(data.take(tested[0]), _PARTS_OF_ONE, seed).of_row
         else:
             fold = np.repeat(np.arange(len(tested)), [len(rows) for rows in tested])
         self._learn_pool(answers, fold)
-
-    def _is_late(
-        self, member: Member, members: list[Member], seconds: dict[str, float], started: float
-    ) -> bool:
-        """Whether there is no time for a member any more; the first is never too late."""
-        if self.time_limit is None or member is members[0]:
-            return False
-        return time.perf_counter() - started + seconds[member.name] > self.time_limit
 
     def _within_limit(
         self,
@@ -283,22 +290,32 @@ class JointStack(JointClassifier):
         data: TrainingData,
         folds: Folds,
     ) -> tuple[list[Member], TrainingData, Folds]:
-        """Leave out members, or rows, for which too few seconds are left, and say so."""
-        names, share = within(seconds, left)
-        kept = [member for member in members if member.name in names]
-        left_out = [repr(member.name) for member in members if member.name not in names]
+        """Leave out members, or rows, for which too few seconds are left, and say so.
+
+        A member that does not fit is left out for those after it; if none fits, the cheapest is
+        fitted to as many rows as there is time for.
+        """
+        kept: list[Member] = []
+        for member in members:
+            if seconds[member.name] <= left:
+                kept.append(member)
+                left -= seconds[member.name]
+        cheapest = min(members, key=lambda member: seconds[member.name])
+        chosen = kept or [cheapest]
+        left_out = [repr(member.name) for member in members if member not in chosen]
         said = f"the members {', '.join(left_out)}" if left_out else ""
-        if share < 1.0:
+        if not kept:
+            share = max(left, 0.0) / seconds[cheapest.name]
             n_kept = max(_FEWEST_ROWS, int(share * data.n_rows))
             rows = np.arange(data.n_rows)[:: max(1, data.n_rows // n_kept)]
             if len(rows) < data.n_rows:
                 said += f" and all but {len(rows):,} of {data.n_rows:,} rows"
-            seconds.update({name: own * share for name, own in seconds.items()})
+            seconds[cheapest.name] *= share
             data, folds = data.take(rows), Folds(folds.of_row[rows], folds.n_folds)
         if said:
             message = f"To keep to time_limit={self.time_limit} s the stack leaves out {said}."
             warnings.warn(message, UserWarning, stacklevel=5)
-        return kept, data, folds
+        return chosen, data, folds
 
     def _allows_nan(self) -> bool:
         if hasattr(self, "members_"):  # by default, those fitted to rows without gaps take none
@@ -325,7 +342,7 @@ class JointStack(JointClassifier):
                 warnings.warn(message, UserWarning, stacklevel=5)
         self.members_ = [member.fitted for member in kept]
         self.member_names_ = [member.name for member in kept]
-        self.voices_ = [*(title for _, title in voices(kept)), "frequencies"]
+        self.voices_ = [*(title for m in kept for title in m.titles), "frequencies"]
 
     def _learn_pool(self, answers: list[tuple[list[str], HeldOutOpinions]], fold: Indices) -> None:
         """Learn how to join the voices, the last of all being the prior's."""
@@ -369,7 +386,9 @@ class JointStack(JointClassifier):
         said: list[Joint] = []
         for m, joint in found.items():
             model = self.members_[m]
-            parts = heard_alone(model, joint, partial(rows_before, model, X))
+            before = model[:-1] if isinstance(model, Pipeline) and len(model) > 1 else None
+            rows = partial(before.transform, X) if before is not None else lambda: X
+            parts = heard_alone(model, joint, rows)
             said += with_frequencies([joint, *parts], frequencies)
         return self.pool_.joint([*said, frequencies], self.prior_)
 
@@ -381,9 +400,33 @@ class JointStack(JointClassifier):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
 
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+def expected_seconds(members: list[Member], data: TrainingData, seed: int) -> dict[str, float]:
+    """Estimate the seconds that each member will take, by growing a few trees on some rows.
+
+    The members of the default cost so many random forests of 100 trees (`benchmarks.stack`);
+    of others nothing is known.
+    """
+    numbers = (data.X.nnz if is_sparse(data.X) else data.X.size) / data.n_rows
+    n_some = max(1000, int(_PILOT_NUMBERS / (numbers + n_label_columns(data.cardinalities))))
+    rows = np.random.default_rng(seed).permutation(data.n_rows)[:n_some]
+    some = data.take(np.sort(rows))
+    start = time.perf_counter()
+    grow(some.X, label_targets(some), n_estimators=_PILOT_TREES, random_state=seed)
+    forest = (time.perf_counter() - start) * 100 / _PILOT_TREES * data.n_rows / len(rows)
+    return {m.name: forest * _FORESTS.get(m.name, _FORESTS_OF_OTHERS) for m in members}
+
+
+def without_weight(members: list[Member], titles: list[str], held: HeldOutOpinions) -> set[str]:
+    """Names of members that a pool of some rows does not need.
+
+    None of their voices, of those with these titles, has a weight in the mixture or an exponent.
+    """
+    pool = pool_of(held)
+    exponents = np.zeros(len(pool.weights)) if pool.coef is None else pool.coef[:-1]
+    needed = (pool.weights >= _LEAST_WEIGHT) | (exponents >= _LEAST_EXPONENT)
+    heard = {title for title, own in zip(titles, needed, strict=False) if own}
+    kept = {member.name for member in members if heard & set(member.titles)}
+    return {member.name for member in members} - kept if kept else set()
 
 
 def _enough_asked(data: TrainingData, folds: Folds, seed: int) -> Folds:
