@@ -6,7 +6,6 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -429,11 +428,7 @@ class Joint(ABC):
 
     def with_index(self, index: Any) -> Joint:
         """Return the joint with the index of a data frame for its rows; None is for none."""
-        if index is self.index:
-            return self
-        joint = copy(self)
-        joint.index = index
-        return joint
+        return self if index is self.index else self._copy(index=index)
 
     def __repr__(self) -> str:
         rows, labels = _counted(self.n_rows, "row"), _counted(self.space.n_labels, "label")
