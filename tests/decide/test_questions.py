@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from colabel.decide import DECISIONS, RiskMinimiser, Seen, decide, next_question
+from colabel.decide.questions import Questions
 from colabel.joint import Independent, Mixture, Tree
 from tests.decide.test_decisions import GAINS, LOSSES, make_space, random_tree
 
@@ -116,3 +117,13 @@ def test_a_decision_without_a_risk_is_refused(rng):
         next_question(joint, Seen(np.zeros((1, 3), np.int32)))
     with pytest.raises(ValueError, match="no decision for the loss 'square'"):
         next_question(joint, "square")
+
+
+def test_ties_but_for_rounding_errors_go_by_the_order_of_labels():
+    space = make_space((2,) * 5)
+    gain = np.array([[0.2, 0.3, 0.3 + 2e-16, 0.2 + 1e-15, 0.3 - 1e-15]])
+    found = Questions(space, np.ones(1), gain, np.ones((1, 5), dtype=bool))
+    assert found.order.tolist() == [[1, 2, 4, 0, 3]]
+    assert found.labels.tolist() == ["y1"]
+    some = Questions(space, np.ones(1), gain, np.array([[True, False, True, True, False]]))
+    assert some.order.tolist() == [[2, 0, 3, 1, 4]]

@@ -27,6 +27,7 @@ from colabel.joint import (
 from colabel.joint.chain import TableLinks
 from colabel.joint.repeated import Repeated
 from colabel.joint.vectors import WrittenOut
+from colabel.labels import MISSING
 from tests.joint.lds.oracle import random_network as random_lds
 from tests.joint.lds.oracle import slow_copy
 from tests.joint.oracle import agrees, make_space
@@ -54,9 +55,12 @@ class Enumerated:
         return mpmath.fsum(p for y, p in self.rows[r].items() if test(y))
 
     def log_prob(self, codes):
-        return np.array(
-            [log_of(self.sum(r, lambda y, c=c: agrees(y, c))) for r, c in enumerate(codes)]
-        )
+        return np.array([log_of(self.prob(r, tuple(c))) for r, c in enumerate(codes.tolist())])
+
+    def prob(self, r, codes):
+        if MISSING not in codes:
+            return self.rows[r][codes]
+        return self.sum(r, lambda y: agrees(y, codes))
 
     def best(self, k):
         return np.array([[log_of(p) for p in sorted(r.values())[::-1][:k]] for r in self.rows])

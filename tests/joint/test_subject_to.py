@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colabel.joint import Chain
 from colabel.labels import MISSING
 from colabel.rules import Rules
-from tests.joint.families import APPROXIMATE, EXACT, log_of
+from tests.joint.families import APPROXIMATE, EXACT, FAMILIES, log_of
 from tests.joint.test_families import assert_exact
 from tests.rules.random_rules import rule_set
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def some_sizes(rng, most=6):
+def some_sizes(rng, most=8):
+    """Of two to eight labels, few enough vectors for exact arithmetic."""
     sizes = rng.choice([2, 2, 2, 3, 4], size=rng.integers(2, most + 1))
-    while np.prod(sizes) > 100:
-        sizes = sizes[:-1]
+    while np.prod(sizes) > 256:
+        sizes[sizes.argmax()] -= 1
     return tuple(sizes.tolist())
 
 
-def case(build, seed, most=6):
+def case(build, seed, most=8):
     """A joint, its distribution, rules that can be obeyed, their test, and a generator."""
     rng = np.random.default_rng(seed)
     joint, exact = build(rng, some_sizes(rng, most), 2, 1.0)
@@ -48,7 +51,7 @@ def check(joint, exact, text, test, rng, **options):
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_every_answer(name, seed):
     joint, exact, text, test, rng = case(EXACT[name], seed)
@@ -61,12 +64,25 @@ def test_every_answer(name, seed):
     assert_exact(found.rows(np.array([1, 0, 1])), rows_of(expected, [1, 0, 1]), rng)
 
 
+@pytest.mark.parametrize("name", [*EXACT, "dependency network", "field, gibbs"])
+def test_frequencies_of_draws(name):
+    """Draws that obey have the frequencies of the distribution that obeys."""
+    joint, exact, text, test, _ = case(FAMILIES[name], 11, 4)
+    expected, size = exact.where(lambda _, y: test(y)), 4000
+    drawn = joint.subject_to(text).sample_codes(size, np.random.default_rng(0))
+    slack = 3.0 if name in APPROXIMATE else 1.0  # lists of estimated probabilities
+    for r, row in enumerate(expected.rows):
+        for y, p in row.items():
+            count, p = (drawn[:, r] == y).all(axis=1).sum(), float(p)
+            assert abs(count - size * p) <= 5 * slack * math.sqrt(size * p * (1 - p)) + 1
+
+
 def rows_of(exact, index):
     return type(exact)(exact.sizes, [exact.rows[r] for r in index])
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_rules_one_after_the_other(name, seed):
     joint, exact, text, test, rng = case(EXACT[name], seed)
@@ -125,6 +141,24 @@ def test_approximate_families_are_close_and_obey(name, seed):
     expected = exact.where(lambda _, y: test(y))
     for table, wanted in zip(found.marginal_tables(), expected.marginals(), strict=True):
         np.testing.assert_allclose(table, wanted, atol=0.3)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_chain_that_cannot_be_enumerated_draws_around_dead_ends(seed):
+    joint, exact, text, test, rng = case(EXACT["chain"], seed, 4)
+    long = Chain(joint.space, joint.order, joint.links, limit=1, n_samples=4000)
+    found, mass = (ask(text, max_listed=0) for ask in (long.subject_to, long.log_prob_of))
+    expected = exact.where(lambda _, y: test(y))
+    exact_mass = [log_of(exact.sum(r, test)) for r in range(2)]
+    np.testing.assert_allclose(np.exp(mass), np.exp(exact_mass), atol=0.1)
+    assert "mode" in found.exact
+    best = expected.log_prob(found.mode_codes())
+    np.testing.assert_allclose(best, expected.best(1)[:, 0], atol=1e-8)
+    for table, wanted in zip(found.marginal_tables(), expected.marginals(), strict=True):
+        np.testing.assert_allclose(table, wanted, atol=0.1)
+    drawn = found.sample_codes(20, rng)
+    assert all(test(y) for y in drawn.reshape(-1, drawn.shape[2]).tolist())
 
 
 def test_rules_of_probability_zero_are_named():

@@ -108,3 +108,14 @@ def test_rules_that_do_not_fit_the_labels_are_said(data):
         )
     with pytest.raises(ValueError, match="rules=3"):
         RuledClassifier(BinaryRelevance(), 3).fit(*rows(data))
+
+
+@pytest.mark.filterwarnings("ignore:.*break a rule")
+def test_rules_are_read_once_a_fit(data, monkeypatch):
+    read, parse = [], Rules.parse
+    monkeypatch.setattr(Rules, "parse", lambda text, **of: read.append(text) or parse(text, **of))
+    model = ruled(data, BinaryRelevance(C=0.01), decision="f1")
+    for start in range(300, 340, 10):
+        model.predict(data.X[start : start + 10])
+        model.joint(data.X[start : start + 10])
+    assert len(read) <= 2  # as they were given, and as the model keeps them

@@ -195,3 +195,47 @@ def test_suggestions_hold_in_all_rows(rng):
     assert not len(both.violations(Y, names=list("abcdef")).rows)
     support = int((np.isfinite(Y[:, :2]).all(axis=1) & (Y[:, 0] == 1)).sum())
     assert next(each.support for each in found if each.rule.text == "a -> b") == support
+
+
+def test_suggested_values_of_class_variables_hold_and_nothing_is_said_twice():
+    rng = np.random.default_rng(0)
+    stage = rng.choice(["I", "II", "III"], size=300)
+    care = np.where(stage == "III", "drug", rng.choice(["drug", "rest"], size=300))
+    ward = np.where(care == "rest", "home", rng.choice(["a", "b", "home"], size=300))
+    Y, names = np.column_stack([stage, care, ward]), ["stage", "care", "ward"]
+    found = {one.rule.text: one for one in Rules.suggest(Y, names)}
+    # care=rest -> ward=home says the last two in one
+    assert set(found) == {
+        "stage=III -> care=drug",
+        "ward=a -> care=drug",
+        "ward=b -> care=drug",
+    } | {"care=rest -> ward=home"}
+    for one in found.values():
+        assert not len(Rules((one.rule,)).violations(Y, names).rows)
+    assert found["stage=III -> care=drug"].support == (stage == "III").sum()
+
+
+def test_suggestions_of_two_valued_variables_are_not_listed_with_their_contraries():
+    Y = np.array([["hot", "fast"], ["cold", "slow"], ["cold", "fast"]] * 20)
+    (found,) = Rules.suggest(Y, names=["heat", "fan"])
+    assert found.rule.text in {"heat=hot -> fan=fast", "fan=slow -> heat=cold"}
+
+
+def test_stored_text_reads_no_files():
+    for line in ("hierarchy: taxa.csv", "allowed: combinations.csv"):
+        with pytest.raises(ValueError, match="names a file, which is not read here"):
+            Rules.parse(line, folder=None)
+
+
+def test_rules_are_kept_in_files_as_their_text(tmp_path):
+    import colabel
+
+    X, Y = np.random.default_rng(0).normal(size=(60, 2)), np.array([[1, 1], [0, 1], [0, 0]] * 20)
+    rules = Rules.hierarchy({"whale": "mammal"}) & Rules.allowed(Y, names=["whale", "mammal"])
+    model = colabel.RuledClassifier(colabel.BinaryRelevance(C=1.0), rules)
+    model.fit(X, Y, label_names=["whale", "mammal"])
+    colabel.save(model, tmp_path / "m.colabel")
+    loaded = colabel.load(tmp_path / "m.colabel")
+    assert isinstance(loaded.rules, Rules)
+    assert str(loaded.rules) == str(rules)
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X))

@@ -160,3 +160,8 @@ class UsedColumns:
         spread = np.zeros((*values.shape[:-1], self.n_columns))
         spread[..., self.positions] = values
         return spread
+
+
+def cast(array: Any, dtype: Any) -> Any:
+    """Return an array with numbers of another type."""
+    return array.astype(dtype) if isinstance(array, np.ndarray) else array.to(dtype)

@@ -18,6 +18,7 @@ from colabel.labels import MISSING, LabelSpace
 if TYPE_CHECKING:
     import pandas as pd
 
+_TIED = 1e-9  # gains that differ by less are equal
 _CERTAIN = 1e-12  # less probability than this is none
 
 
@@ -43,9 +44,15 @@ class Questions:
 
     @property
     def order(self) -> Indices:
-        """Positions (n, d) of the labels, the most useful first, certain ones last."""
-        worth = np.where(self.is_open, -self.gain, np.inf)
-        return np.argsort(worth, axis=1, kind="stable")
+        """Positions (n, d) of the labels, the most useful first, certain ones last.
+
+        Labels that are equally useful but for rounding errors keep their order.
+        """
+        cost = np.where(self.is_open, -self.gain, 1.0)
+        order = np.argsort(cost, axis=1, kind="stable")
+        steps = np.diff(np.take_along_axis(cost, order, axis=1), axis=1, prepend=-np.inf)
+        group = np.cumsum(steps > _TIED, axis=1)
+        return np.take_along_axis(order, np.lexsort((order, group), axis=1), axis=1)
 
     @property
     def labels(self) -> NDArray[Any]:

@@ -6,7 +6,6 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -207,14 +206,19 @@ class Joint(ABC):
         return self.given_codes(codes).with_index(self.index)
 
     def subject_to(
-        self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
+        self,
+        rules: Rules | CompiledRules | str,
+        *,
+        max_listed: int = 1 << 12,
+        memory: int = 1 << 24,
     ) -> Joint:
         """Return the distribution over the label vectors that obey rules.
 
         Parameters
         ----------
         rules : Rules or str
-            What is known about label sets, see `colabel.rules.Rules`.
+            What is known about label sets, see `colabel.rules.Rules`; or, where many batches of
+            rows obey the same, ``Rules.compiled(joint.space)``.
         max_listed : int
             All vectors that obey are written out if there are no more, where that is the way to an
             exact answer.
@@ -257,7 +261,11 @@ class Joint(ABC):
         return joint.with_index(self.index)
 
     def log_prob_of(
-        self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
+        self,
+        rules: Rules | CompiledRules | str,
+        *,
+        max_listed: int = 1 << 12,
+        memory: int = 1 << 24,
     ) -> Array:
         """Return the log-probability that a row's labels obey rules, shape (n,).
 
@@ -266,9 +274,14 @@ class Joint(ABC):
         """
         return self._obeying(self._compiled(rules, max_listed, memory))[1]
 
-    def _compiled(self, rules: Rules | str, max_listed: int, memory: int) -> CompiledRules:
-        rules = Rules.parse(rules) if isinstance(rules, str) else rules
-        compiled = rules.compiled(self.space)
+    def _compiled(
+        self, rules: Rules | CompiledRules | str, max_listed: int, memory: int
+    ) -> CompiledRules:
+        if isinstance(rules, str):
+            rules = Rules.parse(rules)
+        compiled = rules if isinstance(rules, CompiledRules) else rules.compiled(self.space)
+        if (compiled.max_listed, compiled.memory) == (max_listed, memory):
+            return compiled  # with what it has written out before
         return CompiledRules(self.space, compiled.nodes, max_listed, memory)
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
@@ -429,11 +442,7 @@ class Joint(ABC):
 
     def with_index(self, index: Any) -> Joint:
         """Return the joint with the index of a data frame for its rows; None is for none."""
-        if index is self.index:
-            return self
-        joint = copy(self)
-        joint.index = index
-        return joint
+        return self if index is self.index else self._copy(index=index)
 
     def __repr__(self) -> str:
         rows, labels = _counted(self.n_rows, "row"), _counted(self.space.n_labels, "label")

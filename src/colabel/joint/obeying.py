@@ -20,7 +20,6 @@ from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 
-_MOST_STATES = 4096  # of a variable that stands for a rule
 # Draws of each row where sums over what obeys are too many: fewer of large batches of many labels.
 _MOST_DRAWS, _FEWEST_DRAWS, _CODES_DRAWN, _SEED = 500, 50, 1 << 24, 0
 _N_BEST = 16
@@ -80,7 +79,7 @@ def as_field(
 
 def obeying_field(field: PairwiseField, rules: CompiledRules) -> tuple[Joint, Array] | None:
     """Add the rules' factors to a field; None where it would not be answered exactly."""
-    factors = rules.factors(_MOST_STATES)
+    factors = rules.factors
     if factors is None:
         return None
     single, pairs, helpers = factors

@@ -343,11 +343,6 @@ class ConditionalModels(Protocol):
 class ConditionalLearner(Protocol):
     """Learns conditionals, and scores them on rows they have not seen."""
 
-    @property
-    def needs_choice(self) -> bool:
-        """Whether there is a hyperparameter to choose."""
-        ...
-
     def values(self, choice: Indices) -> Array | None:
         """Return the hyperparameters (m,) at these positions; None where there is none."""
         ...
@@ -565,11 +560,6 @@ class GainOver:
 
     log_prob: Any
     weight: Array | None
-
-    @classmethod
-    def on(cls, data: TrainingData, alone: HeldOutScores) -> GainOver:
-        """Gains over labels alone, of the same rows."""
-        return cls(alone.log_prob, data.row_weights if isinstance(data, TrainingData) else None)
 
     def __call__(self, group: RowGroup, scores: HeldOutScores) -> Gains:
         """Return the gains of the group's targets."""

@@ -14,13 +14,7 @@ import numpy as np
 
 from colabel.core.arrays import Indices, is_sparse, like
 from colabel.learn.design import Design
-from colabel.learn.glm.device import (
-    GroupedRows,
-    device_for_rows,
-    free_memory,
-    padded,
-    sent_rows,
-)
+from colabel.learn.glm.device import GroupedRows, device_for_rows, free_memory, padded, sent_rows
 from colabel.learn.glm.path import LocalRows
 from colabel.learn.linear import LOOSER, Batch, RowsInMemory
 

@@ -203,7 +203,7 @@ def search_arcs(
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.total
     search.choice_alone = alone.choice
-    gain = GainOver.on(data, alone)
+    gain = GainOver(alone.log_prob, None if is_chunked(data) else data.row_weights)
     candidates = ~np.eye(data.n_labels, dtype=bool)
     if shared is not None or most < data.n_labels - 1:
         without = alone.models if folds.covers else None

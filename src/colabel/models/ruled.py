@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,11 +15,12 @@ from colabel.core.parameters import check_choice
 from colabel.core.schema import Estimator, stored
 from colabel.decide import F1, Decision, Jaccard, Subset
 from colabel.joint import Joint
+from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import AroundModel
 from colabel.models.wrapped import joint_of
-from colabel.rules import Rules
+from colabel.rules import CompiledRules, Rules
 
 _CANDIDATES = 64  # label vectors that a decision chooses among where its own choice breaks a rule
 
@@ -33,8 +35,7 @@ class RuledClassifier(AroundModel):
     Parameters
     ----------
     rules : Rules or str
-        What is known, see `colabel.rules.Rules`; as text, ``str(rules)``, for a model that is to
-        be saved.
+        What is known, see `colabel.rules.Rules`; a file keeps their text.
     violations : {"drop", "keep", "refuse"}
         What becomes of training rows that break a rule: they are left out with a warning that
         names them, learned from all the same, or an error.
@@ -105,7 +106,13 @@ class RuledClassifier(AroundModel):
 
     def _joint(self, X: Any) -> Joint:
         joint = joint_of(self.estimator_, X)
-        return joint.subject_to(self.rules_) if self.rules_ else joint
+        return joint.subject_to(_compiled(self.rules_, joint.space)) if self.rules_ else joint
+
+
+@lru_cache(maxsize=8)
+def _compiled(text: str, space: LabelSpace) -> CompiledRules:
+    """Rules of a model, read and bound to its labels once."""
+    return Rules.parse(text, folder=None).compiled(space)
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ class _Obeying(Decision):
     def codes(self, joint: Joint) -> Codes:
         """Return the codes (n, d) that are decided for; modes obey already."""
         codes = self.rule.codes(joint)
-        obeys = Rules.parse(self.text).compiled(joint.space).may_hold(codes)
+        obeys = _compiled(self.text, joint.space).may_hold(codes)
         for row in np.flatnonzero(~obeys):
             codes[row] = self._best_allowed(joint.rows(np.array([row])))
         return codes

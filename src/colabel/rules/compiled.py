@@ -30,6 +30,7 @@ from colabel.rules._language import (
 
 _MOST_CLAUSES = 32  # of a nested rule that is written as a conjunction
 _CELLS_AT_ONCE = 1 << 22
+_MOST_STATES = 4096  # of a variable that stands for a rule
 MOST_LISTED, MEMORY = 1 << 12, 1 << 24
 
 
@@ -263,12 +264,13 @@ class CompiledRules:
 
     # Factors of pairs
 
+    @cached_property
     def factors(
-        self, most_states: int
+        self,
     ) -> tuple[dict[int, Flags], dict[tuple[int, int], Flags], list[Helper]] | None:
-        """Return the rules as masks of values, of pairs of values, and by helping variables.
+        """The rules as masks of values, of pairs of values, and by helping variables.
 
-        None where a rule would need a variable of more than `most_states` states.
+        None where a rule would need a variable of too many states.
         """
         single: dict[int, Flags] = {}
         pairs: dict[tuple[int, int], Flags] = {}
@@ -299,7 +301,7 @@ class CompiledRules:
             else:
                 found = node.vectors if isinstance(node, Combinations) else None
                 if found is None:
-                    if math.prod(sizes) > 64 * most_states:
+                    if math.prod(sizes) > 64 * _MOST_STATES:
                         return None
                     every = self._every(labels)
                     found = every[node.may_hold(every)][:, labels]
@@ -307,7 +309,7 @@ class CompiledRules:
                 else:
                     assert isinstance(node, Combinations)
                     order = node.labels
-                if len(found) > most_states:
+                if len(found) > _MOST_STATES:
                     return None
                 helpers.append(_combination_helper(order, found, self.space.cardinalities))
         return single, pairs, helpers

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.schema import declare
 from colabel.labels import LabelSpace
 from colabel.labels.columns import says_presence
 from colabel.rules._language import (
@@ -128,17 +129,19 @@ class Rules:
     rules: tuple[Rule, ...] = ()
 
     @classmethod
-    def parse(cls, text: str, folder: str | Path = ".") -> Rules:
-        """Read rules, a line each; files that they name are in a folder."""
+    def parse(cls, text: str, folder: str | Path | None = ".") -> Rules:
+        """Read rules, a line each; files that they name are in a folder, or refused if None."""
         found: list[Rule] = []
         for number, line in enumerate(text.splitlines(), start=1):
             source = f"line {number}"
             name, colon, path = line.strip().partition(":")
             try:
+                if folder is None and colon and name.strip() in ("hierarchy", "allowed"):
+                    raise RuleError(f"{line.strip()!r} names a file, which is not read here.")
                 if colon and name.strip() == "hierarchy":
-                    found += cls.hierarchy(Path(folder, _without_comment(path))).rules
+                    found += cls.hierarchy(Path(folder or "", _without_comment(path))).rules
                 elif colon and name.strip() == "allowed":
-                    found += _allowed_file(Path(folder, _without_comment(path)))
+                    found += _allowed_file(Path(folder or "", _without_comment(path)))
                 elif _without_comment(line):
                     found.append(Rule(_without_comment(line), source, parse(line)))
             except RuleError as error:
@@ -221,9 +224,11 @@ class Rules:
     ) -> list[Suggestion]:
         """List implications, exclusions and counts that all rows obey, the most surprising first.
 
-        Only 0/1 labels are looked at; rows in which one of two labels is missing do not count for
-        the two. Exclusions and implications that a rarer label would break in less than
-        `min_support` rows are left out, and so are implications that follow from two others.
+        Class variables count by their values, 0/1 labels where they are there. Rows in which one of
+        two labels is missing do not count for the two. Exclusions and implications that a rarer
+        label would break in less than `min_support` rows are left out, and so are implications that
+        follow from two others, and exclusions that follow from an implication. Counts are of 0/1
+        labels.
 
         Parameters
         ----------
@@ -242,6 +247,10 @@ class Rules:
         1..2 of whale, mammal, fish 60 -15.1
         whale -> mammal 20 -8.1
         at most one of whale, fish 40 -8.1
+        >>> stages = np.array([["IV", "drug"], ["I", "rest"], ["I", "drug"]] * 20)
+        >>> for found in Rules.suggest(stages, names=["stage", "treatment"]):
+        ...     print(found.rule.text, found.support, round(found.log_chance, 1))
+        stage=IV -> treatment=drug 20 -8.1
         """
         space, codes = LabelSpace.infer(Y, names)
         return _suggested(space, codes, min_support)
@@ -312,6 +321,20 @@ class Rules:
         return Violations(rows, place, self)
 
 
+# What a file of a model holds is the text: nothing else is read when that is loaded.
+class _Stored:
+    text: str
+
+
+declare(
+    Rules,
+    "rules",
+    spec=_Stored,
+    taken=lambda rules: {"text": str(rules)},
+    made=lambda fields: Rules.parse(fields["text"], folder=None),
+)
+
+
 def _without_comment(line: str) -> str:
     """The line up to a # outside of quotes."""
     quote = ""
@@ -355,10 +378,24 @@ def _table_rule(names: Sequence[str], rows: Sequence[Sequence[str]], source: str
 
 
 def _suggested(space: LabelSpace, codes: Codes, min_support: int) -> list[Suggestion]:
-    labels = [i for i, classes in enumerate(space.classes) if says_presence(classes)]
-    names = [quoted(space.names[i]) for i in labels]
-    on = (codes[:, labels] == 1).astype(np.float64)
-    seen = (codes[:, labels] >= 0).astype(np.float64)
+    # a column for each 0/1 label that is there, and for each value of a class variable
+    owner: list[int] = []
+    value: list[int] = []
+    names: list[str] = []
+    labels: list[int] = []  # columns of 0/1 labels
+    for i, classes in enumerate(space.classes):
+        if says_presence(classes):
+            labels.append(len(owner))
+            owner.append(i)
+            value.append(1)
+            names.append(quoted(space.names[i]))
+        else:
+            owner += [i] * len(classes)
+            value += range(len(classes))
+            names += [f"{quoted(space.names[i])}={quoted(str(v))}" for v in classes.tolist()]
+    own = np.array(owner, dtype=np.intp)
+    on = (codes[:, own] == np.array(value, dtype=np.intp)).astype(np.float64)
+    seen = (codes[:, own] >= 0).astype(np.float64)
     found = []
 
     def add(text: str, support: float, log_chance: float) -> None:
@@ -372,14 +409,25 @@ def _suggested(space: LabelSpace, codes: Codes, min_support: int) -> list[Sugges
         implied = (ones == both) & (ones >= min_support) & (ones < ones.T)
         excluded = (both == 0) & (np.minimum(ones, ones.T) >= min_support)
         log_implied, log_excluded = ones * np.log(share), ones * np.log1p(-share)
-    np.fill_diagonal(implied, False)
+    same = own[:, None] == own
+    implied &= ~same
+    # of the other values of a variable nothing is left to be said
+    says = (implied.astype(int) @ same.astype(int)) > 0
+    excluded &= ~(same | ((says | says.T) & ~(implied | implied.T)))
     # a -> c follows from a -> b and b -> c
     direct = implied & ~((implied.astype(int) @ implied.astype(int)) > 0)
+    # of two values each, one column is the contrary of the other: a -> b says not b -> not a
+    pairs = same & ~np.eye(len(own), dtype=bool) & (same.sum(axis=1) == 2)
+    contrary = np.where(pairs.any(axis=1), pairs.argmax(axis=1), -1).tolist()
     for i, j in np.argwhere(direct).tolist():
-        add(f"{names[i]} -> {names[j]}", ones[i, j], log_implied[i, j])
+        left, right = contrary[j], contrary[i]
+        if left < 0 or right < 0 or i < left or not direct[left, right]:
+            add(f"{names[i]} -> {names[j]}", ones[i, j], log_implied[i, j])
     for i, j in np.argwhere(np.triu(excluded, 1)).tolist():
         support = ones[i, j] + ones[j, i]
         add(f"at most one of {names[i]}, {names[j]}", support, log_excluded[i, j])
+    on, seen = on[:, labels], seen[:, labels]
+    names = [names[place] for place in labels]
     complete = on[seen.all(axis=1)] if labels else on[:0]
     if len(labels) > 1 and len(complete) >= min_support:
         sizes = complete.sum(axis=1)

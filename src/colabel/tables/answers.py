@@ -25,7 +25,7 @@ import pyarrow.csv as arrow_csv
 from colabel.core.arrays import Array
 from colabel.core.files import refuse_input, written_whole
 from colabel.tables.csv_file import as_numbers
-from colabel.tables.text import TableError
+from colabel.tables.text import TableError, state_of
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 _RECORD = ".colabel-predict.json"
@@ -213,11 +213,14 @@ class AnswerFolder:
 
     def is_finished(self, part: Path, target: Path) -> bool:
         """Whether the answers to a part as it is now are there."""
-        return target.exists() and self._finished().get(target.name) == _state(part)
+        return target.exists() and self._finished().get(target.name) == [*state_of(part)]
 
     def finish(self, part: Path, target: Path) -> None:
         """Note that a part is answered."""
-        record = {"request": self.request, "parts": self._finished() | {target.name: _state(part)}}
+        record = {
+            "request": self.request,
+            "parts": self._finished() | {target.name: state_of(part)},
+        }
         with written_whole(self.folder / _RECORD) as file:
             file.write_text(json.dumps(record), encoding="utf-8")
 
@@ -228,8 +231,3 @@ class AnswerFolder:
         except (OSError, ValueError, LookupError, TypeError):
             return {}
         return parts if isinstance(parts, dict) else {}
-
-
-def _state(part: Path) -> list[int]:
-    found = part.stat()
-    return [found.st_size, found.st_mtime_ns]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.labels.columns import is_missing
 from colabel.tables.text import TableError
 
 if TYPE_CHECKING:
@@ -272,11 +273,5 @@ def _as_arrow(column: Any) -> Any:
     try:
         return pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError):
-        texts = [None if v is None or _is_nan(v) else str(v) for v in column]
+        texts = [None if is_missing(v) else str(v) for v in column]
         return pa.array(texts, "string")
-
-
-def _is_nan(value: Any) -> bool:
-    return type(value).__name__ in ("NAType", "NaTType") or (
-        isinstance(value, float | np.floating) and bool(np.isnan(value))
-    )

@@ -165,7 +165,7 @@ class CategoryTable:
     def _feature_of(self) -> dict[str, int]:
         return dict(zip(self.values, self.features.tolist(), strict=True))
 
-    def transform(self, values: list[str], codes: Indices) -> Any:
+    def transform(self, values: list[str], codes: Indices, name: str = "") -> Any:
         """Return the features, CSR (n, n_features), of texts by the places of their values."""
         places = [self._feature_of.get(value, self.other) for value in (*values, "")]
         found = np.array(places, dtype=np.intp)[codes]
@@ -216,7 +216,7 @@ class WordTable:
         made.idf_ = self.idf
         return made
 
-    def transform(self, values: list[str], codes: Indices) -> Any:
+    def transform(self, values: list[str], codes: Indices, name: str = "") -> Any:
         """Return TF-IDF, CSR (n, w), of texts by the places of their values."""
         return self._vectorizer.transform([*values, ""])[codes]
 
@@ -297,12 +297,8 @@ class Preprocessor(BaseEstimator):
     Attributes
     ----------
     numbers_ : NumberTable or None
-    categories_ : list of CategoryTable
-        One for each column of categories.
-    texts_ : list of WordTable
-        One for each column of text.
-    dates_ : list of DateTable
-        One for each column of dates.
+    tables_ : list of CategoryTable, WordTable or DateTable
+        One for each column of categories, text or dates, in this order of kinds.
     n_features_out_ : int
     is_sparse_ : bool
         Whether the features are a CSR array.
@@ -320,9 +316,7 @@ class Preprocessor(BaseEstimator):
 
     columns: Sequence[Column]
     numbers_: NumberTable | None
-    categories_: Sequence[CategoryTable]
-    texts_: Sequence[WordTable]
-    dates_: Sequence[DateTable]
+    tables_: Sequence[CategoryTable | WordTable | DateTable]
     n_features_out_: Annotated[int, Is("p"), Between(1)]
     is_sparse_: bool
 
@@ -332,18 +326,14 @@ class Preprocessor(BaseEstimator):
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         kinds = [column.fields["kind"] for column in fields["columns"]]
-        tables = {
-            "category": fields["categories_"],
-            "text": fields["texts_"],
-            "date": fields["dates_"],
-        }
-        for kind, found in tables.items():
-            refuse_unless(kinds.count(kind) == len(found), f"a {kind} column has no table, or two")
-        numbers = fields["numbers_"]
+        tags = {"category": "category-table", "text": "word-table", "date": "date-table"}
+        wanted = [tag for kind, tag in tags.items() for _ in range(kinds.count(kind))]
+        tables, numbers = fields["tables_"], fields["numbers_"]
+        found = [table.declared.tag for table in tables]
+        refuse_unless(found == wanted, "a column has no table, or one of another kind")
         n_numbers = 0 if numbers is None else numbers.dims["columns"]
         refuse_unless(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
-        every = [table for found in tables.values() for table in found]
-        every += [] if numbers is None else [numbers]
+        every = [*tables, *(() if numbers is None else (numbers,))]
         total = sum(table.dims["features"] for table in every)
         refuse_unless(total == dims["p"], "the tables do not give as many features as there are")
 
@@ -383,18 +373,18 @@ class Preprocessor(BaseEstimator):
                 counted.numbers.of_columns(own), is_sparse=counted.is_sparse
             )
         texts = counted.texts
-        self.categories_ = [
-            CategoryTable.of_statistics(texts[name], name) for name in self._names("category")
+        self.tables_ = [
+            *(CategoryTable.of_statistics(texts[name], name) for name in self._names("category")),
+            *(WordTable.of_statistics(words[name]) for name in self._names("text")),
+            *(DateTable.of_statistics(texts[name], name) for name in self._names("date")),
         ]
-        self.texts_ = [WordTable.of_statistics(words[name]) for name in self._names("text")]
-        self.dates_ = [DateTable.of_statistics(texts[name], name) for name in self._names("date")]
-        tables = [self.numbers_] if self.numbers_ else []
-        every: list[Any] = [*tables, *self.categories_, *self.texts_, *self.dates_]
+        every: list[Any] = [self.numbers_, *self.tables_] if self.numbers_ else [*self.tables_]
         self.n_features_out_ = sum(table.n_features for table in every)
         if not self.n_features_out_:
             raise TableError("The columns give no feature: the texts hold no words.")
         wide = self.n_features_out_ > _MOST_DENSE
-        self.is_sparse_ = counted.is_sparse or (wide and bool(self.categories_ or self.texts_))
+        is_coded = any(not isinstance(table, DateTable) for table in self.tables_)
+        self.is_sparse_ = counted.is_sparse or (wide and is_coded)
         return self
 
     def count_words(self, frame: Frame) -> dict[str, WordStatistics]:
@@ -410,13 +400,9 @@ class Preprocessor(BaseEstimator):
         parts: list[Any] = []
         if self.numbers_ is not None:
             parts.append(self.numbers_.transform(frame.block(self._names("number"))))
-        for kind, tables in (("category", self.categories_), ("text", self.texts_)):
-            table: Any
-            for name, table in zip(self._names(kind), tables, strict=True):
-                if table.n_features:
-                    parts.append(table.transform(*frame.coded(name)))
-        for name, dates in zip(self._names("date"), self.dates_, strict=True):
-            parts.append(dates.transform(*frame.coded(name), name))
+        for name, table in zip(self._coded_names, self.tables_, strict=True):
+            if table.n_features:
+                parts.append(table.transform(*frame.coded(name), name))
         if self.is_sparse_:
             blocks = [sparse.csr_array(part) for part in parts]
             return sparse.csr_array(sparse.hstack(blocks, format="csr"))
@@ -430,11 +416,13 @@ class Preprocessor(BaseEstimator):
         owners = []
         if self.numbers_ is not None:
             owners += [numbers, numbers[self.numbers_.flagged]]
-        names = [name for kind in ("category", "text", "date") for name in self._names(kind)]
-        tables: list[Any] = [*self.categories_, *self.texts_, *self.dates_]
-        for name, table in zip(names, tables, strict=True):
+        for name, table in zip(self._coded_names, self.tables_, strict=True):
             owners.append(np.full(table.n_features, place[name], dtype=np.intp))
         return np.concatenate(owners)
+
+    @property
+    def _coded_names(self) -> list[str]:
+        return [name for kind in ("category", "text", "date") for name in self._names(kind)]
 
     def _names(self, kind: str) -> list[str]:
         return [column.name for column in self.columns if column.kind == kind]
@@ -461,7 +449,7 @@ def terms_of_row(preprocessor: Preprocessor, frame: Frame, x: Any) -> FeatureTer
     """
     row = dense(x)[0]
     columns = preprocessor.column_of_feature()
-    words = iter(preprocessor.texts_)
+    words = (table.words for table in preprocessor.tables_ if isinstance(table, WordTable))
     terms: list[tuple[str, str]] = []
     owner = np.zeros(len(row), dtype=np.intp)
     zeros = None
@@ -473,7 +461,7 @@ def terms_of_row(preprocessor: Preprocessor, frame: Frame, x: Any) -> FeatureTer
     for place, column in enumerate(preprocessor.columns):
         features = np.flatnonzero(columns == place)
         if column.kind == "text":
-            vocabulary = next(words).words
+            vocabulary = next(words)
             for feature in features[row[features] != 0]:
                 add(feature, f"{column.name}: “{vocabulary[feature - features[0]]}”")
             absent = features[row[features] == 0]

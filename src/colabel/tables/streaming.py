@@ -30,7 +30,7 @@ from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import open_table, read_chunks
 from colabel.tables.source import Count, Seen, added, ignore, storage_of
 from colabel.tables.table_labels import LabelReader, LabelSource, LabelStatistics, is_labelled
-from colabel.tables.text import ReadingOptions, TableError
+from colabel.tables.text import ReadingOptions, TableError, state_of
 
 # Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
 BLOCK_VALUES = 1 << 22
@@ -108,12 +108,6 @@ class PartReader:
                 f"{part} has changed while it was read, and what was learned from it so far is of "
                 "other rows: fit again when it is written to the end."
             )
-
-
-def state_of(part: Path) -> tuple[int, int]:
-    """Size and time of the last change of a file."""
-    found = part.stat()
-    return found.st_size, found.st_mtime_ns
 
 
 class PartCounts(NamedTuple):

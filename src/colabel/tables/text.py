@@ -62,6 +62,12 @@ def no_file(path: FilePath) -> TableError:
     return TableError(f"There is no file {file}: {hint}.")
 
 
+def state_of(file: Path) -> tuple[int, int]:
+    """Size and time of the last change of a file."""
+    found = file.stat()
+    return found.st_size, found.st_mtime_ns
+
+
 def not_decoded(path: FilePath, encoding: str, error: UnicodeDecodeError) -> TableError:
     """Return the error for a file that has another encoding."""
     return TableError(

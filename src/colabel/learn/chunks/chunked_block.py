@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, UsedColumns, is_sparse
-from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, joined_rows
+from colabel.learn.chunks.chunked_data import ChunkedData, joined_rows
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import (
     LARGEST_ROTATION,
@@ -74,7 +74,7 @@ _MOST_USED = 0.9  # as in `UsedColumns`
 
 
 class Survey(NamedTuple):
-    """What one pass says of G groups of rows.
+    """What one pass says of G groups of rows; without folds all count as never held out.
 
     Attributes
     ----------
@@ -92,16 +92,6 @@ class Survey(NamedTuple):
     energy: Array
     filled: Indices
     counts: Array
-
-    @classmethod
-    def of(
-        cls, data: ChunkedData, design: Axes | Columns, groups: Any, folds: ChunkedFolds | None
-    ) -> Survey:
-        """Look at all groups; without folds all rows count as never held out."""
-        fold = None if folds is None else folds.at_rows
-        n_folds = 0 if folds is None else folds.n_folds
-        selected = [group.rows for group in groups]
-        return data.total(_survey, design, n_folds, max(data.cardinalities), fold, *selected)
 
     def scale(self, sparse: bool) -> Array:
         """See `Design.scale`, (G, q)."""
@@ -158,7 +148,7 @@ class ChunkedRows:
     Attributes
     ----------
     groups : sequence of RowGroup
-    folds, offsets, over
+    folds, offset, over
         Known for each part of the rows; see `LinearLearning.cross_validate`.
     design : Axes or Columns
     survey : Survey
@@ -169,7 +159,7 @@ class ChunkedRows:
     learning: LinearLearning
     groups: Sequence[RowGroup]
     folds: Any
-    offsets: Any
+    offset: Any
     over: Any
     design: Axes | Columns
     survey: Survey
@@ -191,7 +181,9 @@ class ChunkedRows:
         data: Any = learning.data
         whole: Axes | Columns = learning.design
         design = Axes(np.zeros(0), None) if constant else whole
-        survey = Survey.of(data, design, groups, folds)
+        n_folds, fold = (0, None) if folds is None else (folds.n_folds, folds.at_rows)
+        every, n_values = [group.rows for group in groups], max(data.cardinalities)
+        survey: Survey = data.total(_survey, design, n_folds, n_values, fold, *every)
         found = cls(learning, groups, folds, offsets, over, design, survey)
         size = whole.n_coordinates, whole.n_extra
         few = [
@@ -201,25 +193,15 @@ class ChunkedRows:
         ]
         if constant or not few:
             return found
-        marks = [groups[index].rows for index in few]
-        at_rows = None if folds is None else folds.at_rows
-        brought = data.total(_bring, at_rows, offsets, over, *marks, combine=_brought_together)
-        for index, (part, fold, offset, own_over) in zip(few, brought, strict=True):
+        known = (fold, offsets, over, *(every[index] for index in few))
+        brought = data.total(_bring, *known, combine=_brought_together)
+        for index, (part, of_row, offset, own_over) in zip(few, brought, strict=True):
             here = Design.at(whole, part.X, part.weight, part.extra)
             local = replace(learning, data=part, design=here)
             group = replace(groups[index], rows=np.arange(part.n_rows))
-            own_folds = None if folds is None else Folds(fold, folds.n_folds)
+            own_folds = None if folds is None else Folds(of_row, n_folds)
             found.few[index] = RowsInMemory(local, (group,), own_folds, offset, own_over, False)
         return found
-
-    @property
-    def sparse(self) -> bool:
-        """Whether the rows are CSR."""
-        return isinstance(self.learning.design, Columns)
-
-    @property
-    def deviates(self) -> bool:
-        return self.offsets is not None
 
     def batches(self, n_fits: int) -> list[Batch]:
         """Targets of all groups that have as many values, and those of each group brought here."""
@@ -266,12 +248,12 @@ class ChunkedRows:
         """Sum ``function(local blocks, *arguments)`` over the chunks: one pass."""
         travelling = replace(block, rows=self.design)
         fold = None if self.folds is None else self.folds.at_rows
-        known = (fold, self.offsets, self.over, *(group.rows for group in self.groups))
+        known = (fold, self.offset, self.over, *(group.rows for group in self.groups))
         data: Any = self.learning.data
         return data.total(_at_part, function, travelling, arguments, *known, **options)
 
     def objective(self, block: Block, solver: LBFGS, coef: Array) -> ChunksObjective:
-        scale = self.survey.scale(self.sparse)[block.tasks.group][:, None]
+        scale = self.survey.scale(isinstance(self.design, Columns))[block.tasks.group][:, None]
         return ChunksObjective(self, block, scale, coef)
 
     def slope_objective(self, block: Block, coef: Array) -> tuple[ChunksObjective, Any]:
@@ -445,7 +427,7 @@ class ChunksObjective(Objective):
 
     @property
     def hessian_cost(self) -> float:
-        if self._by_slope or self._rows.sparse or self.shape[2] == 1:
+        if self._by_slope or isinstance(self._rows.design, Columns) or self.shape[2] == 1:
             return np.inf
         n_rows = int(self._rows.survey.n_rows.sum())
         return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)

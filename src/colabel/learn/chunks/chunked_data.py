@@ -302,11 +302,19 @@ class ChunkedData(Rows):
     known: dict[Any, Any] = field(default_factory=dict)
     in_chunks: ClassVar[bool] = True
 
+    def look(self, *nodes: Any) -> tuple[Any, ...]:
+        """Take the first look at all rows, and compute delayed nodes in the same pass."""
+        announce(self.n_rows)
+        leaves = self._mapped((FirstLook.at, FirstLook.joined, ROWS_AT_ONCE), ())
+        first = reduced(leaves, FirstLook.joined)
+        self.known["look"], *others = computed(first, *nodes, client=self.client)
+        return tuple(others)
+
     @property
     def first_look(self) -> FirstLook:
         """What a pass over all rows says of labels, weights and features, once."""
         if "look" not in self.known:
-            self.known["look"] = self.total(FirstLook.at, combine=FirstLook.joined)
+            self.look()
         found: FirstLook = self.known["look"]
         return found
 

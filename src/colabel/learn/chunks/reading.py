@@ -15,12 +15,7 @@ from colabel.core.arrays import is_dask, is_sparse, one_entry_each
 from colabel.core.optional import require
 from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
-from colabel.learn.chunks.chunked_data import (
-    ChunkedData,
-    active_client,
-    computed,
-    reduced,
-)
+from colabel.learn.chunks.chunked_data import ChunkedData, active_client, computed, reduced
 from colabel.learn.conditional import TrainingData
 
 
@@ -172,11 +167,11 @@ def chunked_data(
         bool(sp.issparse(rows.meta)),
         client=active_client(),
     )
+    look, same = delayed(_fingerprint, pure=False), delayed(_unchanged, pure=False)
+    prints = data.look(*map(look, checked))
     if not data.first_look.weight:
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
     # checked by now; from here on, every pass must find the same rows
-    look, same = delayed(_fingerprint, pure=False), delayed(_unchanged, pure=False)
-    prints = computed(*map(look, parts), client=active_client())
     return replace(data, parts=tuple(map(same, parts, prints)))
 
 

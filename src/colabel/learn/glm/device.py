@@ -228,12 +228,7 @@ class GroupedRows:
 
 
 def move(
-    scores: Tensor,
-    change: Tensor,
-    steps: Tensor,
-    targets: Tensor,
-    weight: Tensor,
-    residual: Tensor,
+    scores: Tensor, change: Tensor, steps: Tensor, targets: Tensor, weight: Tensor, residual: Tensor
 ) -> tuple[Tensor, ...]:
     """See `Loss.move`."""
     scores += steps.to(scores.dtype)[:, None, None] * change

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from colabel.core.arrays import Array, Flags, Indices, host, like, positions, xp_of
+from colabel.core.arrays import Array, Flags, Indices, cast, host, like, positions, xp_of
 from colabel.learn.glm import device
 from colabel.learn.glm.losses import Loss, quasi_newton_direction
 from colabel.learn.glm.objective import RowsObjective
@@ -146,14 +146,10 @@ class CurvaturePairs:
     def remember(self, lanes: Indices, step: Array, change: Array) -> None:
         """Overwrite the oldest pair of `lanes` by step and change (T, K q)."""
         self.newest = (self.newest + 1) % self.steps.shape[1]
-        self.steps[lanes, self.newest] = _single(step)
-        self.changes[lanes, self.newest] = _single(change)
+        self.steps[lanes, self.newest] = cast(step, self.steps.dtype)
+        self.changes[lanes, self.newest] = cast(change, self.steps.dtype)
         self.inverse_products[:, self.newest] = 0.0
         self.inverse_products[lanes, self.newest] = _inverse(step, change)
-
-
-def _single(array: Any) -> Any:
-    return array if isinstance(array, np.ndarray) else array.float()
 
 
 def _inverse(step: Any, change: Any) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, like, positions, xp_of
+from colabel.core.arrays import Array, Flags, Indices, cast, like, positions, xp_of
 from colabel.learn.glm.losses import Sums
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
@@ -103,13 +103,13 @@ class OwnScores:
         return int(self.feature.shape[1])
 
     def scores(self, coef: Any) -> Any:
-        coef = _cast(coef, self.feature.dtype)
+        coef = cast(coef, self.feature.dtype)
         return coef[:, :1] * self.feature + coef[:, 1:]
 
     def pulled(self, residual: Any) -> Any:
         xp = xp_of(residual)
         sums = xp.einsum("cn,cn->c", residual, self.feature), residual.sum(1)
-        return _cast(xp.stack(sums, 1), xp.float64)
+        return cast(xp.stack(sums, 1), xp.float64)
 
     def scale(self) -> Array:
         xp = xp_of(self.feature)
@@ -203,19 +203,19 @@ class RowsObjective(Objective):
     @property
     def hessian_cost(self) -> float:
         """Iterations that take about as long as the Hessians; infinite where there are none."""
-        rows: Any = getattr(self._design, "rows", None)
-        soft = getattr(self._loss, "soft", False)
-        if soft or not _dense_matrix(rows) or len(rows) < 2:
+        dense = getattr(self._design, "columns", self) is None  # sparse rows have theirs
+        n_rows, soft = self._design.n_rows, getattr(self._loss, "soft", False)
+        if soft or not dense or n_rows < 2:
             return np.inf
-        return hessian_cost(*self.shape, len(rows), _MOST_IN_HESSIANS)
+        return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)
 
     @cached_property
     def _scaled_rows(self) -> tuple[Any, Any, Any]:
         """Rows of unit mean square columns, these columns' lengths, and the rows' leverages."""
         rows, xp = self._design.rows, self._xp
         length = (xp.einsum("nq,nq->q", rows, rows) / len(rows)).clip(1e-300) ** 0.5
-        scaled = _cast(rows / length, xp.float32 if len(rows) > _FEW_ROWS else xp.float64)
-        return scaled, _cast(length, xp.float64), xp.einsum("nq,nq->n", scaled, scaled)
+        scaled = cast(rows / length, xp.float32 if len(rows) > _FEW_ROWS else xp.float64)
+        return scaled, cast(length, xp.float64), xp.einsum("nq,nq->n", scaled, scaled)
 
     def hessian(self, tasks: Indices) -> Array:
         """Hessians (t, K q, K q) of the losses of some tasks at the present point.
@@ -235,18 +235,18 @@ class RowsObjective(Objective):
                 prob = abs(prob)  # of the other class, which is all the same
             else:
                 member = positions(self._targets[task] >= 0)
-                prob[_cast(self._targets[task][member], xp.int64), member] += 1.0
+                prob[cast(self._targets[task][member], xp.int64), member] += 1.0
             curvature = weight * prob * (1.0 - prob)  # (K, n)
             share = curvature.sum(0) * leverage
             least = _LEAST * share.mean() if n_rows > _FEW_ROWS else 0.0
             kept = positions(share > least)
             z = scaled[kept]
             if n_scores > 1:
-                root = _cast((prob[:, kept] * weight[kept] ** 0.5).T, scaled.dtype)
+                root = cast((prob[:, kept] * weight[kept] ** 0.5).T, scaled.dtype)
                 wide = (root[:, :, None] * z[:, None, :]).reshape(len(z), -1)
                 found[place] = -(wide.T @ wide).reshape(n_scores, q, n_scores, q)
             for k in range(n_scores):
-                own = _cast(curvature[k, kept] ** 0.5, scaled.dtype)[:, None] * z
+                own = cast(curvature[k, kept] ** 0.5, scaled.dtype)[:, None] * z
                 found[place, k, :, k] = own.T @ own
         found *= length[:, None, None] * length
         shaped: Array = found.reshape(len(tasks), n_scores * q, n_scores * q)
@@ -279,14 +279,3 @@ class RowsObjective(Objective):
         self._residual = self._residual[tasks]
         self._change = self._scores[:0]
         self._sums = type(self._sums)(*(part[tasks] for part in self._sums))
-
-
-def _dense_matrix(rows: Any) -> bool:
-    """Whether rows are a dense array (n, q), in memory or on a device."""
-    return isinstance(rows, np.ndarray) or (
-        getattr(rows, "ndim", 0) == 2 and "strided" in str(getattr(rows, "layout", ""))
-    )
-
-
-def _cast(array: Any, dtype: Any) -> Any:
-    return array.astype(dtype) if isinstance(array, np.ndarray) else array.to(dtype)

@@ -285,11 +285,6 @@ class LocalRows:
     coordinates: Any = None
     inside: Any = None
 
-    @property
-    def deviates(self) -> bool:
-        """Whether tasks learn a deviation from offsets."""
-        return self.offset is not None
-
     def used(self, tasks: Tasks) -> None:
         """None: the design has left out empty columns."""
         return
@@ -323,7 +318,9 @@ class LocalRows:
         """Return the losses of a block's tasks at coefficients (T, K, q)."""
         design = self.rows_of(block.tasks, coef.shape[1])
         scores = self.with_offset(block, self._times(design, coef, block.absent))
-        return solver.objective(design, loss_for(block.n_classes), self.targets(block), scores)
+        return solver.objective(
+            design, loss_for(block.tasks.n_classes), self.targets(block), scores
+        )
 
     def slope_objective(self, block: Block, coef: Array) -> tuple[RowsObjective, Any]:
         """Return the losses by slopes and intercepts (T, K, 2) added to those of the offsets.
@@ -336,7 +333,7 @@ class LocalRows:
         scores = self.with_offset(block, self._zeros(block.slope.shape))
         own = OwnScores(scores.reshape(-1, scores.shape[2]), weight)
         there = own.scores(like(coef.reshape(-1, 2), scores)) + own.feature
-        loss = loss_for(block.n_classes)
+        loss = loss_for(block.tasks.n_classes)
         return RowsObjective(own, loss, self.targets(block), there.reshape(scores.shape)), own
 
     def _zeros(self, shape: tuple[int, ...]) -> Any:
@@ -396,7 +393,7 @@ class LocalRows:
             else:
                 truth = truth[:, rows]
             scores = self.with_offset(part, self._times(design, coef[own], None), rows)
-            log_prob = log_probabilities(loss_for(block.n_classes), scores, part.floor)
+            log_prob = log_probabilities(loss_for(block.tasks.n_classes), scores, part.floor)
             log_prob = picked(log_prob, truth)
             weight = design.weight
             if weight is not None and weight.ndim > 1:
@@ -470,14 +467,9 @@ class Block:
         return self.rows.design if self.rows.coordinates is None else self.rows.coordinates
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes of every target."""
-        return self.tasks.n_classes
-
-    @property
     def deviates(self) -> bool:
         """Whether the tasks learn a deviation."""
-        return bool(self.rows.deviates)
+        return self.rows.offset is not None
 
     @property
     def floor(self) -> Array:
@@ -557,7 +549,7 @@ class Block:
     @property
     def absent(self) -> Flags | None:
         """Classes (T, K) to be shut out of the softmax, where there are any."""
-        shut = not self.deviates and self.n_classes > 2 and bool(self.support.absent.any())
+        shut = not self.deviates and self.tasks.n_classes > 2 and bool(self.support.absent.any())
         return self.support.absent if shut else None
 
     def _free(self) -> Array | None:
@@ -614,9 +606,9 @@ def fit_block(block: Block, C: Array, solver: LBFGS, base: Array | None = None) 
     coef = block.features(point)
     if base is not None:
         # Classes have slopes of their own, so that what their scores share must be taken off first.
-        shared = base.mean(axis=1, keepdims=True) if block.n_classes > 2 else 0.0
+        shared = base.mean(axis=1, keepdims=True) if block.tasks.n_classes > 2 else 0.0
         coef += block.slope[:, :, None] * (base - shared)
-    if block.n_classes > 2:
+    if block.tasks.n_classes > 2:
         coef[..., -1] -= coef[..., -1].mean(axis=1, keepdims=True)
     return FittedTasks(coef, block.floor, point.converged, point.n_iter)
 

@@ -16,9 +16,9 @@ from colabel.models.forest._kernels import pair_gains
 _SHRINKAGE = 0.02
 _BLOCKS = 16  # of rows, whatever the number of threads: sums keep their order
 # Steps of the loop over pairs of labels, beyond which fewer rows are looked at, and how few.
-_MOST_STEPS = 1 << 35
+_MOST_STEPS = 1 << 33
 _STEPS_OF_A_LOGARITHM = 8
-_FEWEST_ROWS = 1000
+_FEWEST_ROWS = 500
 
 
 @dataclass(frozen=True)
