@@ -170,7 +170,7 @@ class ChunkedRows:
     def of(
         cls,
         learning: LinearLearning,
-        groups: Sequence[RowGroup],
+        groups: Any,
         folds: Any,
         offsets: Any,
         over: Any,
