@@ -35,7 +35,7 @@ CEILINGS = {
     ("saving", "core"): 2310,  # 1300
     ("tables", "datasets"): 3515,  # 2400
     ("models",): 6910,
-    ("preprocess",): 910,  # 900
+    ("preprocess",): 900,
     ("learn",): 6315,
     ("decide",): 1000,
     ("rules",): 880,
@@ -105,7 +105,10 @@ def public_names(folder: Path) -> set[str]:
     for path in sorted(folder.rglob("__init__.py*")):
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".pyi":
-            names.update(re.findall(r"import \(?\s*(\w+)", text))
+            listed = re.search(r"__all__ = \[(.*?)\]", text, re.DOTALL)
+            names.update(
+                re.findall(*((r"\w+", listed[1]) if listed else (r"import \(?\s*(\w+)", text)))
+            )
             continue
         for node in ast.parse(text).body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.List):

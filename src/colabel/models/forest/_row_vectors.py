@@ -56,6 +56,17 @@ class RowVectors:
         vectors = np.concatenate([seen, new])
         return cls(vectors, sp.csr_array(entries, shape=(len(codes), len(vectors))))
 
+    @classmethod
+    def drawn(cls, codes: Codes, rows: Indices, draws: Codes) -> RowVectors:
+        """Share rows (m,) with missing labels by how often each vector is among draws (k, m, d)."""
+        whole = np.flatnonzero((codes != MISSING).all(axis=1))
+        of_row = np.concatenate([whole, np.tile(rows, len(draws))])
+        each = np.concatenate([codes[whole], draws.reshape(-1, codes.shape[1])])
+        vectors, place = np.unique(each, axis=0, return_inverse=True)
+        share = np.concatenate([np.ones(len(whole)), np.full(draws[..., 0].size, 1 / len(draws))])
+        shape = len(codes), len(vectors)
+        return cls(vectors, sp.csr_array(sp.coo_array((share, (of_row, place.ravel())), shape)))
+
     @property
     def likeliest(self) -> Indices:
         """Position (n,) in `vectors` of each row's own, or of the likeliest to be."""

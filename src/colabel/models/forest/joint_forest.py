@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
+import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.estimators import attribute
@@ -20,6 +21,7 @@ from colabel.learn.forest.contents import label_targets
 from colabel.learn.forest.forest import KINDS, ForestKind, grow
 from colabel.learn.row_chance import row_digests
 from colabel.models.base import JointClassifier
+from colabel.models.chain.learning import chain_by_dependence, posterior_draws
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import LEAVES, Learned, available, learn
 from colabel.models.forest._parts import leaf_lists, members
@@ -29,6 +31,9 @@ from colabel.models.label_graph import LabelGraph
 
 Target = Literal["labels", "vectors"]
 TARGETS: tuple[Target, ...] = get_args(Target)
+
+
+_DRAWS = 10  # of the vector of a row with missing labels
 
 
 @stored("joint-forest")
@@ -59,8 +64,9 @@ class JointForest(JointClassifier):
     label vector is possible.
 
     Features need no scaling and may be missing (NaN). A training row with missing labels counts in
-    parts for the label vectors of complete rows that have its known labels, as probable as the
-    trees that have not seen it find them; a row without any is left out. Equal rows are one row of
+    parts for label vectors that a chain draws given its known labels (where features are missing
+    too, for those of complete rows), as probable as the trees that have not seen it find them; a
+    row without any label is left out. Equal rows are one row of
     more weight, and a row of weight 2 is two rows.
 
     Of rows in chunks (Dask arrays) a sample is learned from, in memory: trees grow on rows that are
@@ -208,7 +214,7 @@ class JointForest(JointClassifier):
         seed = self._seed()
         given = row_digests(data, seed)
         data = distinct_rows(_with_labels(data), seed)
-        rows = RowVectors.of(data.codes, data.row_weights)
+        rows = self._row_vectors(data, seed)
         targets = TARGETS if self.target == "auto" else (self.target,)
         found = {target: self._learned(data, rows, target, seed) for target in targets}
         # in a tie, or where no row is out of bag, the first
@@ -221,6 +227,18 @@ class JointForest(JointClassifier):
         order = np.argsort(merged)
         place = order[np.minimum(np.searchsorted(merged, given, sorter=order), len(order) - 1)]
         self._out_of_bag = best.with_copies, np.where(merged[place] == given, place, -1)
+
+    def _row_vectors(self, data: TrainingData, seed: int) -> RowVectors:
+        """Which vectors the rows have: missing labels are drawn given the known ones.
+
+        Rows whose features are missing too are completed from the vectors of complete rows.
+        """
+        partial = np.flatnonzero((data.codes == MISSING).any(axis=1))
+        if not len(partial) or (not sp.issparse(data.X) and np.isnan(data.X).any()):
+            return RowVectors.of(data.codes, data.row_weights)
+        chain = chain_by_dependence(data, seed, self.n_jobs)
+        draws = posterior_draws(chain, data.X[partial], data.codes[partial], _DRAWS, seed)
+        return RowVectors.drawn(data.codes, partial, draws)
 
     def _learned(self, data: TrainingData, rows: RowVectors, target: str, seed: int) -> Learned:
         known = bool((data.codes != MISSING).all())
