@@ -448,7 +448,7 @@ class JointClassifier(LabelClassifier):
 
     def _keep_labels(self, space: LabelSpace) -> None:
         super()._keep_labels(space)
-        if self.decision != "seen":
+        if self.decision not in ("seen", "thresholds"):  # which only a fitted model can resolve
             self.decision_rule().check(space)
 
     def decision_rule(self) -> Decision:
