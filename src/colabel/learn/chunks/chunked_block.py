@@ -168,13 +168,7 @@ class ChunkedRows:
 
     @classmethod
     def of(
-        cls,
-        learning: LinearLearning,
-        groups: Any,
-        folds: Any,
-        offsets: Any,
-        over: Any,
-        constant: bool,
+        cls, learning: Any, groups: Any, folds: Any, offsets: Any, over: Any, constant: bool
     ) -> ChunkedRows:
         """Look at the groups: one pass, and one to bring those of few rows here."""
         data: Any = learning.data

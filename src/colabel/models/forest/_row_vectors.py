@@ -59,13 +59,13 @@ class RowVectors:
     @classmethod
     def drawn(cls, codes: Codes, rows: Indices, draws: Codes) -> RowVectors:
         """Share rows (m,) with missing labels by how often each vector is among draws (k, m, d)."""
-        whole = np.flatnonzero((codes != MISSING).all(axis=1))
-        of_row = np.concatenate([whole, np.tile(rows, len(draws))])
+        whole = np.setdiff1d(np.arange(len(codes)), rows)
+        of_row = np.append(whole, np.tile(rows, len(draws)))
         each = np.concatenate([codes[whole], draws.reshape(-1, codes.shape[1])])
         vectors, place = np.unique(each, axis=0, return_inverse=True)
-        share = np.concatenate([np.ones(len(whole)), np.full(draws[..., 0].size, 1 / len(draws))])
+        share = np.where(np.arange(len(each)) < len(whole), 1.0, 1.0 / len(draws))
         shape = len(codes), len(vectors)
-        return cls(vectors, sp.csr_array(sp.coo_array((share, (of_row, place.ravel())), shape)))
+        return cls(vectors, sp.csr_array((share, (of_row, place.ravel())), shape=shape))
 
     @property
     def likeliest(self) -> Indices:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.estimators import attribute
@@ -31,9 +30,6 @@ from colabel.models.label_graph import LabelGraph
 
 Target = Literal["labels", "vectors"]
 TARGETS: tuple[Target, ...] = get_args(Target)
-
-
-_DRAWS = 10  # of the vector of a row with missing labels
 
 
 @stored("joint-forest")
@@ -233,11 +229,11 @@ class JointForest(JointClassifier):
 
         Rows whose features are missing too are completed from the vectors of complete rows.
         """
-        partial = np.flatnonzero((data.codes == MISSING).any(axis=1))
-        if not len(partial) or (not sp.issparse(data.X) and np.isnan(data.X).any()):
+        partial, X = np.flatnonzero((data.codes == MISSING).any(axis=1)), data.X
+        if not len(partial) or (isinstance(X, np.ndarray) and np.isnan(X).any()):
             return RowVectors.of(data.codes, data.row_weights)
         chain = chain_by_dependence(data, seed, self.n_jobs)
-        draws = posterior_draws(chain, data.X[partial], data.codes[partial], _DRAWS, seed)
+        draws = posterior_draws(chain, X[partial], data.codes[partial], 10, seed)
         return RowVectors.drawn(data.codes, partial, draws)
 
     def _learned(self, data: TrainingData, rows: RowVectors, target: str, seed: int) -> Learned:
