@@ -254,7 +254,7 @@ def _front(studies: Studies) -> list[str]:
             for method in results.methods
         ]
         head = ["", *(MEASURES[measure].title for measure in plan.front)]
-        lines += [f"## {plan.title}", "", plan.description.strip(), "", *_table(head, rows), ""]
+        lines += [f"## {plan.title}", "", *_table(head, rows), ""]
     return lines
 
 

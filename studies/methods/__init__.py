@@ -1,6 +1,5 @@
 """Methods that only the papers' tables need; they have no joint distribution."""
 
-from studies.methods.arrays import Uncentred
 from studies.methods.liblinear import LiblinearRegression
 from studies.methods.mmoc import MaxMarginOutputCoding
 from studies.methods.naive_bayes import DiscreteNaiveBayes
@@ -13,5 +12,4 @@ __all__ = [
     "LiblinearRegression",
     "MaxMarginOutputCoding",
     "RankSVM",
-    "Uncentred",
 ]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
 
 Array: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -20,18 +18,3 @@ def labels_of(Y: Any) -> NDArray[np.int32]:
     if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
         raise ValueError("This method learns from whole rows of 0/1 labels: give a matrix (n, d).")
     return labels.astype(np.int32)
-
-
-class Uncentred(TransformerMixin, BaseEstimator):
-    """Rows as they are, in sparse storage: colabel centres dense features, never sparse ones."""
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn nothing."""
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Return the rows (n, p) as CSR."""
-        return csr_array(X)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True

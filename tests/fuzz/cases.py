@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 import tempfile
 import tomllib
 import warnings
@@ -59,7 +60,7 @@ def asked(model: Any) -> str:
     except TableError:  # such as a column that the table does not have
         return "refused"
     except ValueError as error:  # a scale of 1e-300 makes numbers that are refused by their column
-        if "cannot be summed" not in str(error):
+        if not re.search("cannot be summed|to say which is meant", str(error)):  # a rule's label
             raise
         return "refused"
     return "answered"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import colabel
+from colabel.core.schema import NotAsDeclaredError, checked, declared_by_tag
 from tests.fuzz import limits
 from tests.fuzz.cases import CASES, asked, model_files
 
@@ -98,3 +99,10 @@ def test_what_goes_wrong_is_told(what, told, monkeypatch):
     found = list(limits.outcomes("what", 0, 0, 2))
     assert [case for case, _ in found] == [0, 1]
     assert all(told in outcome for _, outcome in found), found
+
+
+def test_what_fuzzing_found_is_refused():
+    space = {"names": ("a",), "kind": "vector", "members": ()}
+    checked(declared_by_tag("label-space"), {**space, "classes": (np.array([0.0, 2.0]),)})
+    with pytest.raises(NotAsDeclaredError, match="no classes"):
+        checked(declared_by_tag("label-space"), {**space, "classes": (np.array([0.0, 0.5]),)})

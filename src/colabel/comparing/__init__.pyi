@@ -28,3 +28,20 @@ from colabel.comparing.result import recommend as recommend
 from colabel.comparing.running import Progress as Progress
 from colabel.comparing.running import compare as compare
 from colabel.comparing.running import run_comparison as run_comparison
+
+__all__ = [
+    "MEASURES",
+    "Ask",
+    "Evaluation",
+    "HeldOut",
+    "Measure",
+    "Method",
+    "ModelResult",
+    "TableComparison",
+    "Task",
+    "answer",
+    "audit",
+    "compare",
+    "evaluate",
+    "learn",
+]

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from colabel.comparing.held_out import (
-    Ask,
-    Folds,
-    HeldOut,
-    Method,
-    OwnCodes,
-    Task,
-    answer,
-    folds_of,
-    learn,
-)
+from colabel.comparing import held_out
 from colabel.comparing.result import (
     BASELINE,
     COMPARED,
@@ -164,15 +154,15 @@ class ComparisonRequest:
         """The decision, or "thresholds"."""
         return THRESHOLDS if self.thresholds else self.decision
 
-    def result(self, title: str, folds: Sequence[HeldOut]) -> ModelResult:
+    def result(self, title: str, folds: Sequence[held_out.HeldOut]) -> ModelResult:
         """Take the measures of a model's answers, decided as asked."""
         return ModelResult.of(title, folds, self.decision, thresholds=self.thresholds)
 
-    def folds(self, codes: Codes, rows: Indices | None = None) -> Folds:
+    def folds(self, codes: Codes, rows: Indices | None = None) -> held_out.Folds:
         """Return the folds of rows (all by default) of the table, with labels in codes (n, d)."""
         rows = np.arange(len(codes)) if rows is None else rows
         if self.groups is None and self.times is None:
-            return folds_of(self.cv, codes, self.seed)
+            return held_out.folds_of(self.cv, codes, self.seed)
         n_splits = int(self.cv) if isinstance(self.cv, Integral) else 5
         try:
             if self.times is not None:
@@ -256,15 +246,17 @@ class CoveredSets:
     cut: Array
 
     @classmethod
-    def of(cls, method: Method, task: Task, folds: Any, coverage: float) -> Self | None:
+    def of(
+        cls, method: held_out.Method, task: held_out.Task, folds: Any, coverage: float
+    ) -> Self | None:
         """Fit a method to each training fold and measure its sets; None if it cannot list any."""
         lines = []
         for train, test in folds:
-            ask = Ask(marginals=False, confidence=False, joint=True)
-            held = answer(learn(method, task, train), task, test, ask)
+            ask = held_out.Ask(marginals=False, confidence=False, joint=True)
+            held = held_out.answer(held_out.learn(method, task, train), task, test, ask)
             if held.joint is None:
                 return None
-            own, seen = OwnCodes(task.space, held.joint.space).to_own(held.true)
+            own, seen = held_out.OwnCodes(task.space, held.joint.space).to_own(held.true)
             complete = (held.true != MISSING).all(axis=1)
             rows = np.flatnonzero(seen & complete)
             try:
@@ -332,7 +324,7 @@ class TableComparison:
 
     data: TableData
     request: ComparisonRequest
-    task: Task
+    task: held_out.Task
     results: Mapping[str, ModelResult]
     failed: Mapping[str, str]
     n_folds: int

@@ -17,27 +17,8 @@ import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from colabel.comparing.comparison import (
-    MOST_ROWS,
-    ComparisonRequest,
-    CoveredSets,
-    Models,
-    TableComparison,
-)
+from colabel.comparing import comparison, held_out
 from colabel.comparing.describing import dependence_graph
-from colabel.comparing.held_out import (
-    COLUMNS,
-    Ask,
-    Folds,
-    HeldOut,
-    Method,
-    Part,
-    Task,
-    answers_by_part,
-    cross_validate,
-    learn,
-    parts_of,
-)
 from colabel.comparing.result import BASELINE, COMPARED, ModelResult, recommend, warnings_about
 from colabel.core.files import written_whole
 from colabel.decide import Decision
@@ -107,26 +88,26 @@ class Progress:
 
     def __init__(
         self,
-        methods: Mapping[str, Method],
-        task: Task,
-        folds: Folds,
-        ask: Ask,
-        request: ComparisonRequest,
+        methods: Mapping[str, held_out.Method],
+        task: held_out.Task,
+        folds: held_out.Folds,
+        ask: held_out.Ask,
+        request: comparison.ComparisonRequest,
         store: Path | None,
     ) -> None:
         self.methods, self.task, self.folds, self.ask = methods, task, folds, ask
         self.request, self.n_folds = request, len(folds)
-        self.parts = parts_of(methods, len(folds))
+        self.parts = held_out.parts_of(methods, len(folds))
         self.n_parts = len(self.parts)
-        self.answers: dict[str, dict[int, HeldOut]] = {name: {} for name in methods}
+        self.answers: dict[str, dict[int, held_out.HeldOut]] = {name: {} for name in methods}
         self.failed: dict[str, str] = {}
-        self.files: dict[Part, Path] = {}
+        self.files: dict[held_out.Part, Path] = {}
         if store is not None:
             if store.exists() and not store.is_dir():
                 raise TableError(f"{store} is no folder, which answers could be kept in.")
             self.files = {part: store / f"{self._key(part)}.npz" for part in self.parts}
 
-    def _key(self, part: Part) -> str:
+    def _key(self, part: held_out.Part) -> str:
         """Fingerprint of what an answer depends on: rows, labels, fold, method and versions."""
         X, task, method = self.task.X, self.task, self.methods[part.name]
         rows = (X.numbers, X.number_names, dict(X.texts), task.codes, task.space.names, task.weight)
@@ -142,14 +123,14 @@ class Progress:
                 self.answers[part.name][part.fold] = self._read(file, self.folds[part.fold][1])
         watch(self)
 
-        def left() -> Iterator[Part]:
+        def left() -> Iterator[held_out.Part]:
             for part in self.left:
                 self._leave_out(time.monotonic() - started)
                 if part.name not in self.failed:
                     yield part
 
         asked = (self.methods, self.task, self.folds, left(), self.ask, self.request.n_jobs)
-        for part, found in answers_by_part(*asked):
+        for part, found in held_out.answers_by_part(*asked):
             if isinstance(found, Exception):
                 self.failed[part.name] = " ".join(str(found).split()) or type(found).__name__
             elif part.name not in self.failed:
@@ -176,8 +157,8 @@ class Progress:
             slowest = max(cost, key=lambda name: cost[name])
             self.failed[slowest] = f"left out, for it would not be done within {limit:g} s"
 
-    def _write(self, file: Path, found: HeldOut) -> None:
-        columns = {name: getattr(found, name) for name in COLUMNS[2:]}
+    def _write(self, file: Path, found: held_out.HeldOut) -> None:
+        columns = {name: getattr(found, name) for name in held_out.COLUMNS[2:]}
         columns |= {f"{_DECIDED}{loss}": codes for loss, codes in found.decided.items()}
         kept = {name: own for name, own in columns.items() if own is not None}
         numbers = {"n_train": found.n_train, "seconds": found.seconds, "felt": found.felt}
@@ -186,18 +167,18 @@ class Progress:
             with written_whole(file) as part:
                 np.savez(part, **kept, **numbers)  # type: ignore[arg-type]
 
-    def _read(self, file: Path, rows: Any) -> HeldOut:
+    def _read(self, file: Path, rows: Any) -> held_out.HeldOut:
         with np.load(file, allow_pickle=False) as content:
             arrays = dict(content)
         true = self.task.codes[rows]
-        kept = {name: arrays[name] for name in COLUMNS[2:] if name in arrays}
+        kept = {name: arrays[name] for name in held_out.COLUMNS[2:] if name in arrays}
         decided = {k.removeprefix(_DECIDED): v for k, v in arrays.items() if _DECIDED in k}
         for name, own in {**kept, **decided}.items():
             if own.shape != (true.shape if own.ndim > 1 else true.shape[:1]):
                 raise ValueError(f"{name} is about other rows")
         n_train, seconds, felt = int(arrays["n_train"]), arrays["seconds"], float(arrays["felt"])
         more: Any = {"decided": decided, "seconds": tuple(seconds.tolist()), "felt": felt}
-        return HeldOut(rows, self.task.space, true, n_train=n_train, **kept, **more)
+        return held_out.HeldOut(rows, self.task.space, true, n_train=n_train, **kept, **more)
 
     def forget(self) -> None:
         """Remove what is kept, and the folder if it holds nothing else."""
@@ -208,7 +189,7 @@ class Progress:
                 folder.rmdir()
 
     @property
-    def left(self) -> list[Part]:
+    def left(self) -> list[held_out.Part]:
         """What is still to be done."""
         return [
             part
@@ -245,10 +226,10 @@ class Progress:
 
 def run_comparison(
     data: TableData,
-    request: ComparisonRequest,
+    request: comparison.ComparisonRequest,
     watch: Callable[[Progress], None] = lambda progress: None,
     store: Path | None = None,
-) -> TableComparison:
+) -> comparison.TableComparison:
     r"""Cross-validate models on a table; preprocessing is learned anew from each training fold.
 
     Parameters
@@ -286,7 +267,7 @@ def run_comparison(
         rows = np.sort(rng.choice(features.n_rows, request.max_rows, replace=False))
         features, Y = features[rows], Y[rows]
     rows = data.row_numbers[rows]
-    task = Task.of(features, Y, data.labels.names)
+    task = held_out.Task.of(features, Y, data.labels.names)
     if request.weights is not None:
         weights = np.asarray(request.weights, dtype=np.float64)
         if len(weights) <= rows.max() or not (weights >= 0).all():
@@ -297,10 +278,10 @@ def run_comparison(
     models: dict[str, BaseEstimator] = dict(request.estimators)
     models[BASELINE] = LabelFrequencies(decision=request.decision)
     prepare = Preprocessor(data.choice.used)
-    methods = {name: Method(model, (prepare,)) for name, model in models.items()}
+    methods = {name: held_out.Method(model, (prepare,)) for name, model in models.items()}
     folds = request.folds(task.codes, rows)
     losses = ("subset", "hamming", "f1") if task.space.is_indicator else ("subset", "hamming")
-    ask = Ask(decisions=tuple(loss for loss in losses if loss != request.decision))
+    ask = held_out.Ask(decisions=tuple(loss for loss in losses if loss != request.decision))
     progress = Progress(methods, task, folds, ask, request, store)
     progress.run(watch)
     results = {name: progress.result(name) for name in methods if name not in progress.failed}
@@ -312,14 +293,14 @@ def run_comparison(
     if request.calibrate:
         calibrated = _calibrated(method, task, folds, ask, request)
     if request.coverage is not None:
-        sets = CoveredSets.of(method, task, folds, request.coverage)
+        sets = comparison.CoveredSets.of(method, task, folds, request.coverage)
     if request.graph:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = learn(method, task, np.arange(len(task.codes)))
+            fitted = held_out.learn(method, task, np.arange(len(task.codes)))
             graph = dependence_graph(fitted.model, fitted.prepared(task.X))
     progress.forget()
-    return TableComparison(
+    return comparison.TableComparison(
         data,
         request,
         task,
@@ -336,14 +317,18 @@ def run_comparison(
 
 
 def _calibrated(
-    method: Method, task: Task, folds: Any, ask: Ask, request: ComparisonRequest
+    method: held_out.Method,
+    task: held_out.Task,
+    folds: Any,
+    ask: held_out.Ask,
+    request: comparison.ComparisonRequest,
 ) -> ModelResult | None:
     inner = model_inside(method.model)
     if "calibrate" not in inner.get_params(deep=False):
         return None
     model = with_model_inside(method.model, clone(inner).set_params(calibrate=True))
-    again = {"": Method(model, method.steps)}
-    found = cross_validate(again, task, folds, ask, n_jobs=request.n_jobs)[""]
+    again = {"": held_out.Method(model, method.steps)}
+    found = held_out.cross_validate(again, task, folds, ask, n_jobs=request.n_jobs)[""]
     if isinstance(found, Exception):
         return None
     return request.result(f"{title_of(model)}, calibrated", found)
@@ -353,14 +338,14 @@ def compare(
     data: Any,
     labels: Any,
     *,
-    models: Models = "default",
+    models: comparison.Models = "default",
     cv: Any = 5,
     measure: str = "",
     decision: str = "subset",
     thresholds: bool = False,
     calibrate: bool = False,
     coverage: float | None = None,
-    max_rows: int | None = MOST_ROWS,
+    max_rows: int | None = comparison.MOST_ROWS,
     groups: Any = None,
     times: Any = None,
     weights: Any = None,
@@ -371,7 +356,7 @@ def compare(
     n_jobs: int = 1,
     store: str | Path | None = None,
     verbose: bool = False,
-) -> TableComparison:
+) -> comparison.TableComparison:
     """Cross-validate models on the same folds, and recommend one.
 
     What `colabel compare` does on the command line. Numbers are scaled, categories encoded, texts
@@ -446,7 +431,7 @@ def compare(
     >>> model.predict(data.X[300:302]).shape
     (2, 7)
     """
-    request = ComparisonRequest(
+    request = comparison.ComparisonRequest(
         models,
         cv,
         random_state,

@@ -15,7 +15,7 @@ def export_lazily(package: str) -> list[str]:
     """Let a package offer names of its modules, and its modules, before they are imported.
 
     The names are those that the stub of the package, ``__init__.pyi``, imports: type checkers and
-    users see the same.
+    users see the same. Public are those that its ``__all__`` lists, or else all of them.
 
     Parameters
     ----------
@@ -33,8 +33,10 @@ def export_lazily(package: str) -> list[str]:
     spelled the same (``colabel.decide`` is a function and a module). The public name wins.
     """
     stub = Path(sys.modules[package].__file__ or "").with_suffix(".pyi")
-    imports = re.findall(r"from (\S+) import \(?\s*(\w+)", stub.read_text(encoding="utf-8"))
+    text = stub.read_text(encoding="utf-8")
+    imports = re.findall(r"from (\S+) import \(?\s*(\w+)", text)
     home_of = {name: home for home, name in imports}
+    listed = re.search(r"__all__ = \[(.*?)\]", text, re.DOTALL)
 
     class Lazy(ModuleType):
         def __getattr__(self, name: str) -> Any:
@@ -54,4 +56,4 @@ def export_lazily(package: str) -> list[str]:
             return sorted({*super().__dir__(), *home_of})
 
     sys.modules[package].__class__ = Lazy
-    return list(home_of)
+    return re.findall(r"\w+", listed[1]) if listed else list(home_of)

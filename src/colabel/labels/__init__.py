@@ -1,14 +1,5 @@
 """Any Y a user has, as integer codes, and back."""
 
-from colabel.labels.columns import MISSING, SEPARATORS, MissingLabelsError, all_vectors
-from colabel.labels.space import EncodedLabels, Kind, LabelSpace
+from colabel.core.lazy import export_lazily
 
-__all__ = [
-    "MISSING",
-    "SEPARATORS",
-    "EncodedLabels",
-    "Kind",
-    "LabelSpace",
-    "MissingLabelsError",
-    "all_vectors",
-]
+__all__ = export_lazily(__name__)

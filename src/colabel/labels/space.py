@@ -103,6 +103,8 @@ class LabelSpace:
                 Unique().check(values.tolist(), dims, "the values of a label")
             else:
                 Ascending().check(values, dims, "the values of a label")
+                whole = values.dtype.kind != "f" or (values == np.rint(values)).all()
+                refuse_unless(whole, "the values of a label are no classes")
         refuse_unless(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
         zero_one = all(values.tolist() == [0, 1] for values in classes)
         refuse_unless(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")

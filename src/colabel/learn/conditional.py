@@ -80,8 +80,6 @@ def laplace(counts: Array) -> Array:
 Result = TypeVar("Result")
 Offsets = Sequence[Array]
 
-_COVERING_FOLDS = 5
-
 
 class Rows:
     """What is known of rows wherever they are: in memory, or in chunks.
@@ -461,7 +459,7 @@ def scores_of(log_prob: Array) -> Array:
 
 def covering(folds: Folds, data: TrainingData) -> Folds:
     """Return the folds, or others that hold out every row where these leave some in training."""
-    return folds if folds.covers else random_folds(data, _COVERING_FOLDS, 0)
+    return folds if folds.covers else random_folds(data, 5, 0)
 
 
 def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:

@@ -30,6 +30,7 @@ from colabel.core.schema import (
     Distribution,
     Estimator,
     Fields,
+    NotEmpty,
     bind,
     stored,
 )
@@ -74,7 +75,7 @@ class EstimatorModel:
     """
 
     estimator: Annotated[Any | None, Estimator(does="predict_proba")]
-    seen: Annotated[Indices, "_", Below("c"), Ascending()]
+    seen: Annotated[Indices, "_", Below("c"), Ascending(), NotEmpty()]
     frequency: Annotated[Array, "c", Distribution()]
     allowed: Annotated[Flags | None, "extra"] = None
     n_rows: Annotated[float | None, Between(0.0)] = None

@@ -284,12 +284,7 @@ class LinearLearning:
         return self.learner.needs_choice
 
     def place(
-        self,
-        groups: Sequence[RowGroup],
-        folds: Any,
-        offsets: Any,
-        over: Any = None,
-        constant: bool = False,
+        self, groups: Any, folds: Any, offsets: Any, over: Any = None, constant: bool = False
     ) -> Any:
         """Return the rows of groups, where they are."""
         known = (self, groups, folds, offsets, over, constant)

@@ -17,38 +17,6 @@ References
    prediction of protein subcellular localization, Bioinformatics 26(9), 2010.
 """
 
-from colabel.metrics.scorers import (
-    SCORERS,
-    exact_match_scorer,
-    hamming_accuracy_scorer,
-    joint_log_loss_scorer,
-    macro_f1_scorer,
-    micro_f1_scorer,
-    multilabel_accuracy_scorer,
-)
-from colabel.metrics.scores import (
-    exact_match,
-    f1_label,
-    f1_of_means,
-    f1_score,
-    hamming_accuracy,
-    joint_log_loss,
-    multilabel_accuracy,
-)
+from colabel.core.lazy import export_lazily
 
-__all__ = [
-    "SCORERS",
-    "exact_match",
-    "exact_match_scorer",
-    "f1_label",
-    "f1_of_means",
-    "f1_score",
-    "hamming_accuracy",
-    "hamming_accuracy_scorer",
-    "joint_log_loss",
-    "joint_log_loss_scorer",
-    "macro_f1_scorer",
-    "micro_f1_scorer",
-    "multilabel_accuracy",
-    "multilabel_accuracy_scorer",
-]
+__all__ = export_lazily(__name__)

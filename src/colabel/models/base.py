@@ -22,7 +22,8 @@ from colabel.core.estimators import Parameters, attribute, unfitted_copy
 from colabel.core.optional import require
 from colabel.core.progress import row_counter
 from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
-from colabel.decide import Decision, Seen, resolve_decision
+from colabel.decide import Decision, Seen
+from colabel.decide.decisions import resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks.chunked_data import ChunkedData, counting_passes
@@ -38,79 +39,6 @@ if TYPE_CHECKING:
     from colabel.models._cross_fitting import Calibration
 
 _CONTAINERS = ("default", "pandas", "polars")
-
-
-class PredictionFrames:
-    """Mixin of estimators with a `label_space_`: `predict` may answer with data frames.
-
-    scikit-learn's own `set_output` is about `transform`; here it is about predictions. Clones keep
-    what was set, as theirs do.
-    """
-
-    label_space_: LabelSpace
-
-    def set_output(self, *, predict: str | None = None) -> Self:
-        """Choose the container of what is predicted.
-
-        Parameters
-        ----------
-        predict : {"default", "pandas", "polars"} or None
-            With "pandas" or "polars", `predict`, `predict_proba` and `predict_log_proba` return
-            data frames whose columns have the labels' names, and whose index (pandas) is that of X
-            where it has one. None leaves it as it is.
-
-        Returns
-        -------
-        self
-        """
-        if predict is None:
-            return self
-        if predict not in _CONTAINERS:
-            listed = ", ".join(map(repr, _CONTAINERS))
-            raise ValueError(f"predict={predict!r} is unknown: choose from {listed}.")
-        if predict != "default":
-            require(predict, "A data frame")
-        self._sklearn_output_config = {"predict": predict}
-        return self
-
-    @property
-    def _container(self) -> str:
-        return str(getattr(self, "_sklearn_output_config", {}).get("predict", "default"))
-
-    def _labels_out(self, codes: Codes, X: Any) -> Any:
-        """Return codes (n, d) of rows X as the labels that `predict` answers with."""
-        space = self.label_space_
-        if self._container == "default":
-            return space.decode(codes)
-        named = zip(space.names, space.classes, codes.T, strict=True)
-        columns = {name: classes[own] for name, classes, own in named}
-        if self._container == "polars":
-            return nw.from_dict(columns, backend="polars").to_native()
-        import pandas as pd
-
-        return pd.DataFrame(columns, _index(X))
-
-    def _probabilities_out(self, prob: Any, X: Any) -> Any:
-        """Return probabilities, (n, d), (n, K) or a list of tables, as `predict_proba` does."""
-        if self._container == "default":
-            return prob
-        space, columns = self.label_space_, []
-        for name, classes in zip(space.names, space.classes, strict=True):
-            columns += [(name, value) for value in classes.tolist()]
-        if self._container == "polars":
-            flat = np.concatenate(prob, axis=1) if isinstance(prob, list) else prob
-            plain = [f"{label}={value}" for label, value in columns]
-            plain = [str(v) for _, v in columns] if space.kind == "vector" else plain
-            named = plain if isinstance(prob, list) or space.kind == "vector" else space.names
-            return nw.from_dict(dict(zip(named, flat.T, strict=True)), backend="polars").to_native()
-        import pandas as pd
-
-        index = _index(X)
-        if isinstance(prob, list):
-            names = pd.MultiIndex.from_tuples(columns, names=["label", "value"])
-            return pd.DataFrame(np.concatenate(prob, axis=1), index, names)
-        of_values = space.kind == "vector"
-        return pd.DataFrame(prob, index, [v for _, v in columns] if of_values else space.names)
 
 
 def _index(X: Any) -> Any:
@@ -164,7 +92,7 @@ class LinearLogOdds:
     weights: Array
 
 
-class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimator):
+class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
     """Base of all estimators, probabilistic or not: any labels in, the same kind of labels out.
 
     A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`. It may
@@ -338,6 +266,71 @@ class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimat
         codes = [self._codes(part) for part in row_chunks(rows, self.label_space_)]
         return self._labels_out(np.concatenate(codes), X)
 
+    def set_output(self, *, predict: str | None = None) -> Self:
+        """Choose the container of what is predicted; scikit-learn's own is about `transform`.
+
+        Clones keep what was set.
+
+        Parameters
+        ----------
+        predict : {"default", "pandas", "polars"} or None
+            With "pandas" or "polars", `predict`, `predict_proba` and `predict_log_proba` return
+            data frames whose columns have the labels' names, and whose index (pandas) is that of X
+            where it has one. None leaves it as it is.
+
+        Returns
+        -------
+        self
+        """
+        if predict is None:
+            return self
+        if predict not in _CONTAINERS:
+            listed = ", ".join(map(repr, _CONTAINERS))
+            raise ValueError(f"predict={predict!r} is unknown: choose from {listed}.")
+        if predict != "default":
+            require(predict, "A data frame")
+        self._sklearn_output_config = {"predict": predict}
+        return self
+
+    @property
+    def _container(self) -> str:
+        return str(getattr(self, "_sklearn_output_config", {}).get("predict", "default"))
+
+    def _labels_out(self, codes: Codes, X: Any) -> Any:
+        """Return codes (n, d) of rows X as the labels that `predict` answers with."""
+        space = self.label_space_
+        if self._container == "default":
+            return space.decode(codes)
+        named = zip(space.names, space.classes, codes.T, strict=True)
+        columns = {name: classes[own] for name, classes, own in named}
+        if self._container == "polars":
+            return nw.from_dict(columns, backend="polars").to_native()
+        import pandas as pd
+
+        return pd.DataFrame(columns, _index(X))
+
+    def _probabilities_out(self, prob: Any, X: Any) -> Any:
+        """Return probabilities, (n, d), (n, K) or a list of tables, as `predict_proba` does."""
+        if self._container == "default":
+            return prob
+        space, columns = self.label_space_, []
+        for name, classes in zip(space.names, space.classes, strict=True):
+            columns += [(name, value) for value in classes.tolist()]
+        if self._container == "polars":
+            flat = np.concatenate(prob, axis=1) if isinstance(prob, list) else prob
+            plain = [f"{label}={value}" for label, value in columns]
+            plain = [str(v) for _, v in columns] if space.kind == "vector" else plain
+            named = plain if isinstance(prob, list) or space.kind == "vector" else space.names
+            return nw.from_dict(dict(zip(named, flat.T, strict=True)), backend="polars").to_native()
+        import pandas as pd
+
+        index = _index(X)
+        if isinstance(prob, list):
+            names = pd.MultiIndex.from_tuples(columns, names=["label", "value"])
+            return pd.DataFrame(np.concatenate(prob, axis=1), index, names)
+        of_values = space.kind == "vector"
+        return pd.DataFrame(prob, index, [v for _, v in columns] if of_values else space.names)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
         from colabel.metrics import exact_match  # takes a while to import, and few ask for it
@@ -455,7 +448,7 @@ class JointClassifier(LabelClassifier):
 
     def _keep_labels(self, space: LabelSpace) -> None:
         super()._keep_labels(space)
-        if self.decision != "seen":
+        if self.decision not in ("seen", "thresholds"):  # which only a fitted model can resolve
             self.decision_rule().check(space)
 
     def decision_rule(self) -> Decision:

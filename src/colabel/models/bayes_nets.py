@@ -204,7 +204,7 @@ class BayesNetEnsemble(JointClassifier):
               \prod_{i \ne r} P(y_i \mid y_r)\Big)^{1/d} \prod_j P(x_j \mid y_{Pa(j)})
 
     This is a pairwise field, as long as features have at most two parents; where one has more, all
-    label vectors are written out. ``decision="subset"`` announces
+    label vectors are written out. ``decision="subset"`` predicts
     its mode: the EBN-J of the paper. ``decision="hamming"`` goes by its marginals. The EBN-M of the
     paper instead pools the marginals of the members, which are not the marginals of any one
     distribution: `pooled_marginals` gives them, and ``decision="pooled"`` goes by them.

@@ -135,7 +135,7 @@ class BinaryRelevance(Regressions):
     ----------
     class_weight : None, "balanced", {value: weight} or {label: {value: weight}}
         How much rows count for a label by the value that they have of it, as in scikit-learn:
-        "balanced" lets all values of a label weigh the same. Rare labels are then announced more
+        "balanced" lets all values of a label weigh the same. Rare labels are then predicted more
         often, and all probabilities are those of a world in which the values occur that often: they
         say no longer how often a label is there. Thresholds leave the probabilities as they are
         (`ThresholdedClassifier`). C is chosen by the weighted log-loss. Values and labels that are

@@ -79,6 +79,7 @@ class Neighbours:
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         metric = fields["metric"]
+        refuse_unless(fields["n_jobs"] != 0, "n_jobs is 0")
         known = isinstance(metric, str) and any(metric in m for m in VALID_METRICS.values())
         refuse_unless(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
 

@@ -17,7 +17,6 @@ from colabel.decide import F1, Decision, Jaccard, Subset
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import AroundModel
 from colabel.models.wrapped import joint_of
 from colabel.rules import CompiledRules, Rules
@@ -73,10 +72,6 @@ class RuledClassifier(AroundModel):
     n_violating_: int = attribute()
 
     short_name = "ruled"
-
-    def label_graph(self) -> LabelGraph:
-        """Return which label depends on which, as the model inside has learned it."""
-        return self._graph_of(self.estimator_)
 
     def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint: among the sets that obey."""

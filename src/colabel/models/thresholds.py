@@ -17,7 +17,6 @@ from colabel.joint import Joint
 from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import counted, held_out_folds, require_joint
 from colabel.models._learning import can_hold_out, make_folds
-from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import row_chunks
 from colabel.models.with_estimator import AroundModel
 from colabel.models.wrapped import joint_of, model_inside, with_model_inside
@@ -128,10 +127,6 @@ class ThresholdedClassifier(AroundModel):
         """Return how `predict` chooses the labels of a joint."""
         check_is_fitted(self)
         return Above(self.thresholds_)
-
-    def label_graph(self) -> LabelGraph:
-        """Return which label depends on which, as the model inside has learned it."""
-        return self._graph_of(self.estimator_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -289,7 +289,11 @@ class AroundModel(MetaEstimatorMixin, JointClassifier):
             raise ValueError(f"The model cannot be fitted: {failed[0]}")
         return fitted[0]
 
-    def _graph_of(self, model: Any) -> LabelGraph:
+    def label_graph(self) -> LabelGraph:
         """Return which label depends on which, as the model inside has learned it."""
+        return self._graph_of(getattr(self, "estimator_", None))
+
+    def _graph_of(self, model: Any) -> LabelGraph:
+        """Return the graph of a model inside, or one without edges."""
         inner = model_inside(model)
         return inner.label_graph() if hasattr(inner, "label_graph") else super().label_graph()

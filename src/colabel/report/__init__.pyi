@@ -24,3 +24,23 @@ from colabel.report.row_pages import write_explanation_html as write_explanation
 from colabel.report.row_pages import write_exploration_html as write_exploration_html
 from colabel.report.score_pages import write_audit_html as write_audit_html
 from colabel.report.score_pages import write_evaluation_html as write_evaluation_html
+
+__all__ = [
+    "CalibrationDisplay",
+    "FeatureEvidence",
+    "JointProbabilityDisplay",
+    "LabelGraph",
+    "LabelGraphDisplay",
+    "RowExplanation",
+    "comparison_html",
+    "explain_row",
+    "explanation_html",
+    "exploration_html",
+    "graph_svg",
+    "graph_text",
+    "label_graph",
+    "plot_alpha_profile",
+    "plot_feature_drivers",
+    "plot_label_graph",
+    "reliability",
+]

@@ -1,6 +1,5 @@
 """What is known about label sets beforehand, written as text, checked, and compiled to codes."""
 
-from colabel.rules.compiled import CompiledRules
-from colabel.rules.rules import Rule, Rules, Suggestion, Violations
+from colabel.core.lazy import export_lazily
 
-__all__ = ["CompiledRules", "Rule", "Rules", "Suggestion", "Violations"]
+__all__ = export_lazily(__name__)

@@ -562,9 +562,9 @@ class _Program:
 
         for node in nodes:
             self.require(node)
-        rows, columns, values = zip(*self.entries, strict=True)
-        shape = len(self.low), self.n_columns
-        matrix = sp.csr_array((values, (rows, columns)), shape=shape)
+        rows, columns, values = map(np.array, zip(*self.entries, strict=True))
+        places = rows.astype(np.int32), columns.astype(np.int32)  # what SciPy before 1.15 takes
+        matrix = sp.csr_array((values, places), shape=(len(self.low), self.n_columns))
         cost = np.zeros(self.n_columns)
         if scores:
             cost[: self.first[-1]] = -np.concatenate(scores)

@@ -1,5 +1,5 @@
 """Fitted models as files that are safe to load."""
 
-from colabel.saving.model_files import ModelFileError, describe_model, load, save, types_to_trust
+from colabel.core.lazy import export_lazily
 
-__all__ = ["ModelFileError", "describe_model", "load", "save", "types_to_trust"]
+__all__ = export_lazily(__name__)

@@ -28,30 +28,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
+from colabel.core import schema
 from colabel.core.arrays import Array, Indices
-from colabel.core.schema import (
-    Ascending,
-    Below,
-    Between,
-    Dims,
-    Distribution,
-    Estimator,
-    Fields,
-    Is,
-    Node,
-    Setting,
-    Sometimes,
-    bind,
-    declare,
-    refuse_unless,
-)
 from colabel.learn.forest.contents import PlainForest
 from colabel.saving._content import CannotBeWrittenError
 
 Floats = NDArray[np.floating[Any]]  # scikit-learn keeps the precision of its rows
 Values = NDArray[Any]
 Spec = type
-_POSITIVE = Between(1e-300)
+_POSITIVE = schema.Between(1e-300)
 
 
 def _describes(*classes: type, **options: Any) -> Callable[[Spec], Spec]:
@@ -59,15 +44,17 @@ def _describes(*classes: type, **options: Any) -> Callable[[Spec], Spec]:
 
     def register(spec: Spec) -> Spec:
         for cls in classes:
-            declare(cls, f"sklearn.{cls.__name__}", spec=spec, others=Setting, **options)
+            schema.declare(
+                cls, f"sklearn.{cls.__name__}", spec=spec, others=schema.Setting, **options
+            )
         return spec
 
     return register
 
 
 class _Features:
-    n_features_in_: Annotated[int, Is("p")]
-    feature_names_in_: Annotated[Values, "p", Sometimes()]
+    n_features_in_: Annotated[int, schema.Is("p")]
+    feature_names_in_: Annotated[Values, "p", schema.Sometimes()]
 
 
 # ------------------------------------------------------------------------ classifiers
@@ -83,34 +70,36 @@ class _Classes(_Features):
 @_describes(LogisticRegression, LinearSVC)
 class _Linear(_Classes):
     coef_: Annotated[Floats, "scores p"]
-    intercept_: Annotated[Floats, "scores"] | Annotated[float, Between(0.0, 0.0)]
-    n_iter_: Annotated[Any, Sometimes()]
-    l1_ratio_: Annotated[Any, Sometimes()]
-    C_: Annotated[Any, Sometimes()]
+    intercept_: Annotated[Floats, "scores"] | Annotated[float, schema.Between(0.0, 0.0)]
+    n_iter_: Annotated[Any, schema.Sometimes()]
+    l1_ratio_: Annotated[Any, schema.Sometimes()]
+    C_: Annotated[Any, schema.Sometimes()]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         classes, scores = dims["k"], dims["scores"]
-        refuse_unless(classes > 1, "classes_ of a linear classifier has fewer than two")
-        refuse_unless(scores == (1 if classes == 2 else classes), "coef_ does not fit the classes")
+        schema.refuse_unless(classes > 1, "classes_ of a linear classifier has fewer than two")
+        schema.refuse_unless(
+            scores == (1 if classes == 2 else classes), "coef_ does not fit the classes"
+        )
 
 
 @_describes(GaussianNB)
 class _Gaussian(_Classes):
-    class_count_: Annotated[Floats, "k", Between(0.0)]
-    class_prior_: Annotated[Floats, "k", Distribution()]
+    class_count_: Annotated[Floats, "k", schema.Between(0.0)]
+    class_prior_: Annotated[Floats, "k", schema.Distribution()]
     theta_: Annotated[Floats, "k p"]
     var_: Annotated[Floats, "k p", _POSITIVE]
-    epsilon_: Annotated[float, Between(0.0)]
+    epsilon_: Annotated[float, schema.Between(0.0)]
 
 
 @_describes(BernoulliNB, MultinomialNB, ComplementNB)
 class _Counted(_Classes):
-    class_count_: Annotated[Floats, "k", Between(0.0)]
-    feature_count_: Annotated[Floats, "k p", Between(0.0)]
-    class_log_prior_: Annotated[Floats, "k", Between(high=1e-9)]
+    class_count_: Annotated[Floats, "k", schema.Between(0.0)]
+    feature_count_: Annotated[Floats, "k p", schema.Between(0.0)]
+    class_log_prior_: Annotated[Floats, "k", schema.Between(high=1e-9)]
     feature_log_prob_: Annotated[Floats, "k p"]
-    feature_all_: Annotated[Floats, "p", Between(0.0), Sometimes()]
+    feature_all_: Annotated[Floats, "p", schema.Between(0.0), schema.Sometimes()]
 
 
 # ------------------------------------------------------------------------ transformers
@@ -118,7 +107,7 @@ class _Counted(_Classes):
 
 class _Columns(_Features):
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         dims["made"] = dims["p"]
 
 
@@ -133,14 +122,14 @@ class _Scaler(_Columns):
     data_max_: Annotated[Floats | None, "p"]
     data_range_: Annotated[Floats | None, "p"]
     max_abs_: Annotated[Floats | None, "p"]
-    n_samples_seen_: Annotated[Any, Sometimes()]
+    n_samples_seen_: Annotated[Any, schema.Sometimes()]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         wanted = {"with_mean": "mean_", "with_centering": "center_", "feature_range": "min_"}
         for asked, name in {**wanted, "with_std": "scale_", "with_scaling": "scale_"}.items():
             there = not fields.get(asked) or fields.get(name) is not None
-            refuse_unless(there, f"it has lost its {name}")
+            schema.refuse_unless(there, f"it has lost its {name}")
         dims["made"] = dims["p"]
 
 
@@ -156,10 +145,10 @@ class _Spectrum(_Features):
     explained_variance_: Annotated[Floats | None, "made"]
     explained_variance_ratio_: Annotated[Floats | None, "made"]
     singular_values_: Annotated[Floats | None, "made"]
-    noise_variance_: Annotated[float | None, Between(0.0)]
-    n_components_: Annotated[int | None, Is("made")]
-    n_samples_: Annotated[Any, Sometimes()]
-    _fit_svd_solver: Annotated[Any, Sometimes()]
+    noise_variance_: Annotated[float | None, schema.Between(0.0)]
+    n_components_: Annotated[int | None, schema.Is("made")]
+    n_samples_: Annotated[Any, schema.Sometimes()]
+    _fit_svd_solver: Annotated[Any, schema.Sometimes()]
 
 
 def _groups_no_categories(encoder: Any) -> bool:
@@ -178,7 +167,7 @@ class _Encoder(_Features):
     _missing_indices: dict[int, int] | None
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         outs = fields.get("_n_features_outs")
         if outs is None:  # one column for each
             dims["made"] = dims["p"]
@@ -188,14 +177,14 @@ class _Encoder(_Features):
         for n_values, n_columns, drop in zip(dims["values"], outs, left_out, strict=True):
             known = drop is None or (type(drop) is int and 0 <= drop < n_values)
             fits = known and n_columns == n_values - (drop is not None)
-            refuse_unless(fits, "_n_features_outs does not fit categories_")
+            schema.refuse_unless(fits, "_n_features_outs does not fit categories_")
         dims["made"] = sum(outs)
 
 
 @_describes(MissingIndicator)
 class _Indicator(_Features):
-    features_: Annotated[Indices, "made", Below("p")]
-    _n_features: Annotated[int, Is("p")]
+    features_: Annotated[Indices, "made", schema.Below("p")]
+    _n_features: Annotated[int, schema.Is("p")]
     _precomputed: bool
 
 
@@ -204,10 +193,10 @@ class _Imputer(_Features):
     statistics_: Annotated[Values, "p"]
     indicator_: Annotated[MissingIndicator | None, "p"]
     _fit_dtype: Any
-    _fill_dtype: Annotated[Any, Sometimes()]
+    _fill_dtype: Annotated[Any, schema.Sometimes()]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         known = [value is not None and value == value for value in fields["statistics_"].tolist()]
         dims["made"] = len(known) if fields["keep_empty_features"] else sum(known)
         if fields["indicator_"] is not None:
@@ -215,28 +204,28 @@ class _Imputer(_Features):
 
 
 class _BSpline:
-    t: Annotated[Array, "knots", Ascending(strictly=False)]
+    t: Annotated[Array, "knots", schema.Ascending(strictly=False)]
     c: Annotated[Array, "rows splines"]
-    k: Annotated[int, Between(0, 20), Is("degree")]
+    k: Annotated[int, schema.Between(0, 20), schema.Is("degree")]
     extrapolate: bool | Literal["periodic"]
     axis: Literal[0]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
-        bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
+        schema.bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
 
 
 @_describes(pre.SplineTransformer)
 class _Spline(_Features):
     bsplines_: Annotated[list[BSpline], "p splines"]
-    n_features_out_: Annotated[int, Is("made")]
-    degree: Annotated[int, Between(0, 20)]
+    n_features_out_: Annotated[int, schema.Is("made")]
+    degree: Annotated[int, schema.Between(0, 20)]
     knots: Any
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         each = dims["splines"] - (not fields["include_bias"])
-        bind(dims, "made", dims["p"] * each, "n_features_out_")
+        schema.bind(dims, "made", dims["p"] * each, "n_features_out_")
 
 
 # ------------------------------------------------------------------------ words
@@ -258,7 +247,7 @@ def _splits_words_as_usual(vectorizer: Any) -> bool:
 
 @_describes(TfidfTransformer)
 class _Tfidf(_Columns):
-    idf_: Annotated[Floats, "p", Sometimes()]
+    idf_: Annotated[Floats, "p", schema.Sometimes()]
     norm: Literal["l1", "l2"] | None
 
 
@@ -266,7 +255,7 @@ class _Tfidf(_Columns):
 class _Vectorizer:
     vocabulary_: dict[str, int]
     fixed_vocabulary_: Literal[False]
-    _tfidf: Annotated[TfidfTransformer, "p=made", Sometimes()]
+    _tfidf: Annotated[TfidfTransformer, "p=made", schema.Sometimes()]
     input: Literal["content"]
     analyzer: Literal["word", "char", "char_wb"]
     tokenizer: None
@@ -275,14 +264,16 @@ class _Vectorizer:
     stop_words: Any
     strip_accents: Literal["ascii", "unicode"] | None
     encoding: Literal["utf-8", "latin-1", "ascii"]
-    ngram_range: tuple[Annotated[int, Between(1, 10)], Annotated[int, Between(1, 10)]]
+    ngram_range: tuple[Annotated[int, schema.Between(1, 10)], Annotated[int, schema.Between(1, 10)]]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
-        bind(dims, "made", len(fields["vocabulary_"]), "vocabulary_")
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
+        schema.bind(dims, "made", len(fields["vocabulary_"]), "vocabulary_")
         places = sorted(fields["vocabulary_"].values()) == list(range(dims["made"]))
-        refuse_unless(places, "vocabulary_ gives two words one column, or a column none")
-        refuse_unless(fields["token_pattern"] == _WORDS, "token_pattern is not scikit-learn's")
+        schema.refuse_unless(places, "vocabulary_ gives two words one column, or a column none")
+        schema.refuse_unless(
+            fields["token_pattern"] == _WORDS, "token_pattern is not scikit-learn's"
+        )
 
 
 # ------------------------------------------------------------------------ compositions
@@ -295,15 +286,15 @@ class _ColumnTransformer(_Features):
     transformer_weights: None
     sparse_output_: bool
     output_indices_: dict[str, Any]
-    n_jobs: Annotated[int | None, Between(-1024, 1024)]
-    _n_features: Annotated[Any, Sometimes()]
+    n_jobs: Annotated[int | None, schema.Between(-1024, 1024)]
+    _n_features: Annotated[Any, schema.Sometimes()]
     _columns: Any
     _remainder: Any
     _transformer_to_input_indices: dict[str, list[int]]
-    _name_to_fitted_passthrough: Annotated[Any, Sometimes()]
+    _name_to_fitted_passthrough: Annotated[Any, schema.Sometimes()]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         made: list[int | None] = []
         for name, step, columns in fields["transformers_"]:
             names = fields.get("feature_names_in_")
@@ -311,9 +302,9 @@ class _ColumnTransformer(_Features):
             if step == "drop" or not taken:
                 continue
             if step != "passthrough":
-                Estimator(does="transform").check(step, {}, f"the transformer {name!r:.40}")
+                schema.Estimator(does="transform").check(step, {}, f"the transformer {name!r:.40}")
                 if not isinstance(columns, str | int):  # a column by itself: of words
-                    bind(dims, taken, step.dims.get("p", taken), f"columns of {name!r:.40}")
+                    schema.bind(dims, taken, step.dims.get("p", taken), f"columns of {name!r:.40}")
             made.append(taken if step == "passthrough" else step.dims.get("made"))
         if None not in made:
             dims["made"] = sum(n for n in made if n is not None)
@@ -323,14 +314,14 @@ def _n_columns(columns: Any, n_features: int, names: Any) -> int:
     """How many columns a transformer takes: by position, by name, or by flags."""
     if isinstance(columns, slice):
         ends = [end for end in (columns.start, columns.stop) if isinstance(end, str)]
-        refuse_unless(not ends, "a transformer takes columns from one name to another")
+        schema.refuse_unless(not ends, "a transformer takes columns from one name to another")
         return len(range(*columns.indices(n_features)))
     several = columns if isinstance(columns, list | tuple) else [columns]
     several = columns.tolist() if isinstance(columns, np.ndarray) else several
     for column in several:
         there = column in names if isinstance(column, str) else type(column) in (int, bool)
         inside = there and (isinstance(column, str) or -n_features <= column < n_features)
-        refuse_unless(inside, "a transformer takes a column that is not there")
+        schema.refuse_unless(inside, "a transformer takes a column that is not there")
     flags = several and all(type(column) is bool for column in several)
     return sum(several) if flags else len(several)
 
@@ -338,22 +329,24 @@ def _n_columns(columns: Any, n_features: int, names: Any) -> int:
 class _Pipeline:
     steps: list[tuple[str, Any]]
     memory: None
-    feature_names_in_: Annotated[Any, Sometimes()]
+    feature_names_in_: Annotated[Any, schema.Sometimes()]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         for i, (_, step) in enumerate(fields["steps"]):
             if step is not None and step != "passthrough":
-                Estimator(fitted=False).check(step, {}, f"step {i} of the pipeline")
-        steps = [step for _, step in fields["steps"] if isinstance(step, Node)]
+                schema.Estimator(fitted=False).check(step, {}, f"step {i} of the pipeline")
+        steps = [step for _, step in fields["steps"] if isinstance(step, schema.Node)]
         last: Any = fields["steps"][-1][1] if fields["steps"] else None
-        refuse_unless(isinstance(last, Node), "the pipeline ends in no estimator")
+        schema.refuse_unless(isinstance(last, schema.Node), "the pipeline ends in no estimator")
         for before, after in itertools.pairwise(steps):
             passes_on = before.does("transform")
-            refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
+            schema.refuse_unless(
+                passes_on, "a step before the last of the pipeline transforms nothing"
+            )
             made, taken = before.dims.get("made"), after.dims.get("p")
             fits = made is None or taken is None or made == taken
-            refuse_unless(
+            schema.refuse_unless(
                 fits, "a step of the pipeline makes other features than the next one takes"
             )
         # the whole takes what its first step takes, and is of its last what that is
@@ -361,9 +354,9 @@ class _Pipeline:
         dims.update({name: last.dims[name] for name in of_the_last if name in last.dims})
         known = [step.dims["fitted"] for step in steps if "fitted" in step.dims]
         dims["last"], dims["fitted"] = last.last, all(known)
-        if isinstance(fields["steps"][0][1], Node) and "p" in steps[0].dims:
+        if isinstance(fields["steps"][0][1], schema.Node) and "p" in steps[0].dims:
             dims["p"] = steps[0].dims["p"]
-        refuse_unless(
+        schema.refuse_unless(
             len(set(known)) <= 1, "some steps of the pipeline are fitted and some are not"
         )
 
@@ -379,7 +372,7 @@ class _Forest(PlainForest):
 _PLAIN = ("forest_", "probabilities_", "classes_", "n_features_in_")
 
 
-def _take_forest(value: Any) -> Fields:
+def _take_forest(value: Any) -> schema.Fields:
     parameters = value.get_params(deep=False)
     if not hasattr(value, "classes_"):
         return dict(parameters)
@@ -391,8 +384,8 @@ def _take_forest(value: Any) -> Fields:
     return {**parameters, **{name: getattr(plain, name) for name in _PLAIN}}
 
 
-def _make_forest(cls: Any) -> Callable[[Fields], Any]:
-    def make(fields: Fields) -> Any:
+def _make_forest(cls: Any) -> Callable[[schema.Fields], Any]:
+    def make(fields: schema.Fields) -> Any:
         if "forest_" not in fields:
             return cls(**fields)
         made = PlainForest()
@@ -408,8 +401,8 @@ def _make_forest(cls: Any) -> Callable[[Fields], Any]:
 
 _SELECTOR = {"pattern": str | None, "dtype_include": Any, "dtype_exclude": Any}
 
-declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
-declare(
+schema.declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
+schema.declare(
     BSpline,
     "scipy.BSpline",
     spec=_BSpline,
@@ -418,12 +411,12 @@ declare(
     },
     made=lambda fields: BSpline(**fields),
 )
-declare(make_column_selector, "sklearn.make_column_selector", annotations=_SELECTOR)
+schema.declare(make_column_selector, "sklearn.make_column_selector", annotations=_SELECTOR)
 for _cls in (
     RandomForestClassifier,
     ExtraTreesClassifier,
     DecisionTreeClassifier,
     ExtraTreeClassifier,
 ):
-    options: Any = {"taken": _take_forest, "made": _make_forest(_cls), "others": Setting}
-    declare(_cls, f"sklearn.{_cls.__name__}", spec=_Forest, **options)
+    options: Any = {"taken": _take_forest, "made": _make_forest(_cls), "others": schema.Setting}
+    schema.declare(_cls, f"sklearn.{_cls.__name__}", spec=_Forest, **options)

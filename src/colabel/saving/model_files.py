@@ -21,8 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from colabel import models
-from colabel import preprocess as preprocess  # declares the transformers
+from colabel import models, preprocess
 from colabel._version import __version__
 from colabel.core.files import written_whole
 from colabel.core.schema import NotAsDeclaredError
@@ -50,8 +49,9 @@ if TYPE_CHECKING:
     from os import PathLike
 
 FORMAT = 2
-for _name in models.__all__:  # a model declares what may stand in a file when it is imported
-    getattr(models, _name)
+for _room in (models, preprocess):  # each declares what may stand in a file when it is imported
+    for _name in _room.__all__:
+        getattr(_room, _name)
 
 
 class ModelFileError(ValueError):

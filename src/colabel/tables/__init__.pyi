@@ -33,3 +33,14 @@ from colabel.tables.table_labels import match_columns as match_columns
 from colabel.tables.table_labels import read_labels as read_labels
 from colabel.tables.text import ReadingOptions as ReadingOptions
 from colabel.tables.text import TableError as TableError
+
+__all__ = [
+    "Frame",
+    "LabelSource",
+    "TableData",
+    "TableError",
+    "TableModel",
+    "load_table",
+    "make_model",
+    "read_frame",
+]

@@ -33,6 +33,20 @@ def make_parameters(rng, data, layout, scale=0.4):
     return Parameters(node, edge)
 
 
+def zeros(objective):
+    """Parameters that are all zero."""
+    data, layout = objective.data, objective.layout
+    return Parameters(
+        np.zeros((data.nodes.n_coordinates, layout.n_node_columns)),
+        np.zeros((data.edges.n_coordinates, layout.n_edge_columns)),
+    )
+
+
+def whole_penalty(penalty, theta, layout):
+    """Equation 2.6 from its two parts."""
+    return penalty.smooth(theta, layout)[0] + penalty.group * layout.edge_norms(theta.edge).sum()
+
+
 def dense_rows(design, n_rows):
     matrix = design.rows.toarray() if sp.issparse(design.rows) else design.rows
     return np.broadcast_to(matrix, (n_rows, matrix.shape[1]))

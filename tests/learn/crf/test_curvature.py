@@ -17,7 +17,7 @@ from colabel.learn.crf.pseudo_likelihood import (
     PseudoLikelihood,
     all_pairs,
 )
-from tests.learn.crf.conftest import make_data, make_parameters
+from tests.learn.crf.conftest import make_data, make_parameters, whole_penalty, zeros
 
 
 def flat(theta):
@@ -109,7 +109,7 @@ def test_interactions_keep_the_objective_and_follow_the_chain_rule(rng, shared):
     shortest = coordinates.leave(there)
     objective = PseudoLikelihood(data, layout)
     assert objective.value(shortest) == pytest.approx(objective.value(theta), rel=1e-12)
-    assert penalty.value(shortest, layout) < penalty.value(theta, layout)
+    assert whole_penalty(penalty, shortest, layout) < whole_penalty(penalty, theta, layout)
     np.testing.assert_allclose(coordinates.enter(shortest), there, atol=1e-10)
     move, slope = rng.normal(size=len(there)), make_parameters(rng, data, layout)
     moved = flat(coordinates.leave(there + move)) - flat(shortest)
@@ -120,13 +120,13 @@ def test_interactions_reach_the_optimum_of_all_cells_in_few_iterations(shared, m
     data, layout, penalty = shared
     objective = PseudoLikelihood(data, layout)
     options = {"tol": 1e-4, "max_iter": 5000}
-    theta, n_iter, _ = tune(objective, penalty, objective.zeros(), **options)
+    theta, n_iter, _ = tune(objective, penalty, zeros(objective), **options)
     _, slope = objective.value_and_gradient(theta)
     _, ridge = penalty.smooth(theta, layout)
     np.testing.assert_allclose(slope.node + ridge.node, 0.0, atol=0.02)
     np.testing.assert_allclose(slope.edge + ridge.edge, 0.0, atol=0.02)  # each of the three cells
     monkeypatch.setattr("colabel.learn.crf.curvature.round_coordinates", RoundCoordinates)
-    _, by_cells, _ = tune(objective, penalty, objective.zeros(), **options)
+    _, by_cells, _ = tune(objective, penalty, zeros(objective), **options)
     assert n_iter < by_cells / 2
 
 
@@ -166,7 +166,7 @@ def test_tuning_correlated_cells_takes_few_iterations(rng):
     data = make_data(rng, (2,) * 6, "sparse", "all", n_rows=400)
     objective = PseudoLikelihood(data, layout)
     penalty = Penalty(np.full(6, 0.1), 0.1, 0.0)
-    _, n_iter, converged = tune(objective, penalty, objective.zeros(), tol=1e-6)
+    _, n_iter, converged = tune(objective, penalty, zeros(objective), tol=1e-6)
     assert converged
     assert n_iter < 40
 

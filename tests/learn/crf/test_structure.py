@@ -18,7 +18,7 @@ from colabel.learn.crf.pseudo_likelihood import (
     RowScores,
     all_pairs,
 )
-from tests.learn.crf.conftest import make_data, make_parameters
+from tests.learn.crf.conftest import make_data, make_parameters, whole_penalty, zeros
 from tests.learn.crf.oracle import PaperField
 
 SIZES = (2, 3, 2)
@@ -38,7 +38,7 @@ def test_penalty_is_equation_2_6(rng, problem):
     field = PaperField.from_matrices(LAYOUT, theta.node, theta.edge)
     penalty = Penalty(np.array([0.5, 1.0, 2.0]), edge=3.0, eta=0.3)
     expected = field.penalty(penalty.node, 3.0, 0.3)
-    np.testing.assert_allclose(penalty.value(theta, LAYOUT), expected, rtol=1e-12)
+    np.testing.assert_allclose(whole_penalty(penalty, theta, LAYOUT), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("with_metric", [False, True])
@@ -81,7 +81,7 @@ def test_projection_onto_cones(rng):
 
 def solve(problem, form, penalty, **params):
     options = {"max_iter": 5000, "tol": 1e-13} | params
-    return learn_structure(problem, penalty, problem.zeros(), form=form, **options)
+    return learn_structure(problem, penalty, zeros(problem), form=form, **options)
 
 
 @pytest.mark.parametrize("eta", [0.1, 0.6, 1.0])
@@ -131,10 +131,10 @@ def test_no_edges_beyond_the_group_limit(problem):
     tuned, _, _ = tune(
         PseudoLikelihood(problem.data, FieldLayout(SIZES, all_pairs(3)[:0])),
         Penalty(np.full(3, 0.5), 1.0, 0.0),
-        Parameters(problem.zeros().node, np.zeros((4, 0))),
+        Parameters(zeros(problem).node, np.zeros((4, 0))),
         tol=1e-8,
     )
-    start = Parameters(tuned.node, problem.zeros().edge)
+    start = Parameters(tuned.node, zeros(problem).edge)
     limit = LAYOUT.edge_norms(problem.value_and_gradient(start)[1].edge).max()
     for share, present in ((1.01, False), (0.9, True)):
         penalty = Penalty(np.full(3, 0.5), share * limit + 1.0, share * limit / (share * limit + 1))
@@ -144,7 +144,7 @@ def test_no_edges_beyond_the_group_limit(problem):
 
 def test_tuning_reaches_the_minimum(problem):
     penalty = Penalty(np.array([0.2, 1.0, 3.0]), edge=2.0, eta=0.0)
-    theta, _, converged = tune(problem, penalty, problem.zeros(), tol=1e-7)
+    theta, _, converged = tune(problem, penalty, zeros(problem), tol=1e-7)
     assert converged
     slope = problem.value_and_gradient(theta)[1]
     ridge = penalty.smooth(theta, LAYOUT)[1]

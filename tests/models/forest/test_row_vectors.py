@@ -72,3 +72,12 @@ def test_incomplete_rows_are_looked_up_in_one_call(monkeypatch):
     codes = np.array([[0, 0], [0, 1], [0, -1], [1, -1], [-1, 0]], dtype=np.int32)
     RowVectors.of(codes, np.ones(5))
     assert calls == [3]
+
+
+def test_rows_with_missing_labels_are_shared_by_how_often_a_vector_is_drawn():
+    codes = np.array([[0, 1], [-1, 1], [1, -1]], dtype=np.int32)
+    draws = np.array([[[0, 1], [1, 0]], [[0, 1], [1, 1]], [[1, 1], [1, 1]], [[0, 1], [1, 0]]])
+    found = RowVectors.drawn(codes, np.array([1, 2]), draws.astype(np.int32))
+    np.testing.assert_array_equal(found.vectors, [[0, 1], [1, 0], [1, 1]])
+    expected = [[1, 0, 0], [0.75, 0, 0.25], [0, 0.5, 0.5]]
+    np.testing.assert_allclose(found.shares.toarray(), expected)

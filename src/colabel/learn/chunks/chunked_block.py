@@ -119,8 +119,8 @@ def _survey(
     found = []
     place = np.zeros(part.n_rows, dtype=np.intp) if fold is None else fold.astype(np.intp) + 1
     rows, weight = Design.at(design, part.X, part.weight, part.extra), part.row_weights
-    label = np.arange(part.n_labels)
-    cells = (place[:, None] * part.n_labels + label) * n_values + part.codes
+    cells = place[:, None] * part.n_labels + np.arange(part.n_labels)
+    cells = cells * n_values + part.codes
     shape = (1 + n_folds, part.n_labels, n_values)
     for marks in selected:
         at = np.arange(part.n_rows) if marks is None else np.flatnonzero(marks)
@@ -132,8 +132,7 @@ def _survey(
         if is_sparse(own.rows):
             filled = np.bincount(own.rows.indices, minlength=design.n_coordinates)
             filled[-1 - design.n_extra :] = 1
-        total = float(weight[at].sum())
-        found.append(Survey(len(at), total, own.energy(), filled, counts.reshape(shape)))  # type: ignore[arg-type]
+        found.append(Survey(len(at), weight[at].sum(), own.energy(), filled, counts.reshape(shape)))  # type: ignore[arg-type]
     return Survey(*(np.stack(each) for each in zip(*found, strict=True)))
 
 
@@ -169,13 +168,7 @@ class ChunkedRows:
 
     @classmethod
     def of(
-        cls,
-        learning: LinearLearning,
-        groups: Sequence[RowGroup],
-        folds: Any,
-        offsets: Any,
-        over: Any,
-        constant: bool,
+        cls, learning: Any, groups: Any, folds: Any, offsets: Any, over: Any, constant: bool
     ) -> ChunkedRows:
         """Look at the groups: one pass, and one to bring those of few rows here."""
         data: Any = learning.data
@@ -411,9 +404,8 @@ class ChunksObjective(Objective):
         return coef if self._by_slope else self._rows.design.back(coef)
 
     def _evaluate(self) -> None:
-        self._sums: Sums
         point = self._of_rows(self._coef)
-        self._sums, slope = self._rows.total(_at, self._block, point, self._by_slope)
+        self.sums, slope = self._rows.total(_at, self._block, point, self._by_slope)
         self._gradient = slope if self._by_slope else self._rows.design.to_axes(slope)
 
     def gradient(self) -> Array:
@@ -450,13 +442,13 @@ class ChunksObjective(Objective):
     def move(self, length: Array) -> Array:
         self._coef = self._from + length[:, None, None] * self._direction
         self._evaluate()
-        return np.asarray(self._sums.value)
+        return np.asarray(self.sums.value)
 
     def keep(self, tasks: Flags) -> None:
         self._block = self._block.take(np.flatnonzero(tasks))
         self._coef, self._scale = self._coef[tasks], self._scale[tasks]
         self._gradient = self._gradient[tasks]
-        self._sums = Sums(*(part[tasks] for part in self._sums))
+        self.sums = Sums(*(part[tasks] for part in self.sums))
 
 
 def _bring(

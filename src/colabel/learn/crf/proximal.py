@@ -66,11 +66,6 @@ class Penalty:
         value = float(np.vdot(node, theta.node) + np.vdot(edge, theta.edge))
         return value, Parameters(2.0 * node, 2.0 * edge)
 
-    def value(self, theta: Parameters, layout: FieldLayout) -> float:
-        """Return the whole penalty R."""
-        groups = float(layout.edge_norms(theta.edge).sum())
-        return self.smooth(theta, layout)[0] + self.group * groups
-
 
 def shrink_groups(edge: Array, layout: FieldLayout, amount: float, metric: Array) -> Array:
     r"""Group soft-threshold: the proximal map of `amount` times :math:`\sum_e \|w_e\|`.

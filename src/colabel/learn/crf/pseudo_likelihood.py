@@ -419,7 +419,9 @@ class PseudoLikelihood:
     >>> features = Design.of(X)
     >>> data = FieldData(features, features, codes, np.ones(3))
     >>> objective = PseudoLikelihood(data, FieldLayout((2, 2), all_pairs(2)))
-    >>> value, gradient = objective.value_and_gradient(objective.zeros())
+    >>> q = features.n_coordinates
+    >>> zero = Parameters(np.zeros((q, 2)), np.zeros((q, 3)))
+    >>> value, gradient = objective.value_and_gradient(zero)
     >>> round(value / np.log(2))  # at zero each of the six labels has probability one half
     6
     """
@@ -427,13 +429,6 @@ class PseudoLikelihood:
     def __init__(self, data: FieldData, layout: FieldLayout) -> None:
         self.data = data
         self.layout = layout
-
-    def zeros(self) -> Parameters:
-        """Return parameters that are all zero."""
-        return Parameters(
-            np.zeros((self.data.nodes.n_coordinates, self.layout.n_node_columns)),
-            np.zeros((self.data.edges.n_coordinates, self.layout.n_edge_columns)),
-        )
 
     def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
         """Return the objective and its gradient."""

@@ -39,12 +39,10 @@ def checked_device(device: Any) -> str | None:
     """
     kind, _, number = str(device).partition(":")
     numbered = kind == "cuda" and number.isdecimal()
-    if device is None or (isinstance(device, str) and (device in _NAMES or numbered)):
-        return device
+    named = isinstance(device, str) and (device in ("cpu", "cuda", "auto") or numbered)
+    if device is None or named:
+        return device if named else None
     raise ValueError(f'device={device!r} must be None, "cpu", "cuda", "cuda:N" or "auto".')
-
-
-_NAMES = ("cpu", "cuda", "auto")
 
 
 def torch_device(device: str | None) -> str | None:

@@ -46,16 +46,11 @@ def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) ->
 class Objective:
     """What is the same wherever the rows are: losses of T tasks from what the rows add up to."""
 
-    _sums: Sums
-
-    @property
-    def sums(self) -> Sums:
-        """What the rows add up to at the present point."""
-        return self._sums
+    sums: Sums  # what the rows add up to at the present point
 
     def value(self) -> Any:
         """Losses (T,) at the present point."""
-        return self._sums.value
+        return self.sums.value
 
     def curved(self) -> Any:
         """Tasks (T,) whose Hessian tells how far the minimum is.
@@ -63,12 +58,12 @@ class Objective:
         They have more curvature than rows that are wrong and saturated leave; near the optimum the
         curvature is about half of the absolute residuals.
         """
-        return (self._sums.curvature >= _LEAST_CURVED * self._sums.absolute).all(axis=1)
+        return (self.sums.curvature >= _LEAST_CURVED * self.sums.absolute).all(axis=1)
 
     def mean_curvature(self, n_rows: Any, weight: Any) -> Any:
         """Curvature (T, K) of a row by its scores, given the number of rows and their weight."""
-        floor = self._sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
-        return xp_of(floor).maximum(self._sums.curvature / weight, floor)
+        floor = self.sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
+        return xp_of(floor).maximum(self.sums.curvature / weight, floor)
 
     def along(self, direction: Array) -> tuple[Any, Any]:
         """Look along a direction (T, K, q) from the present point.
@@ -168,18 +163,13 @@ class RowsObjective(Objective):
         """Relative rounding error of the losses: decreases below it cannot be told from none."""
         return _VALUE_NOISE[self._scores.itemsize]
 
-    def _times(self, coef: Array) -> Array:
-        flat = self._design.scores(coef.reshape(-1, coef.shape[2]))
-        found: Array = flat.reshape(*coef.shape[:2], self._design.n_rows)
-        return found
-
     def _weight(self) -> Any:
         """Weights (n,), or (T, n) where tasks have rows of their own."""
         weight = self._design.weight
         return weight if weight is None or weight.ndim == 1 else weight[:: self._scores.shape[1]]
 
     def _evaluate(self, steps: Array) -> None:
-        self._sums = self._loss.move(
+        self.sums = self._loss.move(
             self._scores, self._change, steps, self._targets, self._weight(), self._residual
         )
 
@@ -253,7 +243,8 @@ class RowsObjective(Objective):
         return shaped
 
     def curvature_along(self, direction: Array) -> tuple[Any, Any]:
-        self._change = self._times(direction)
+        flat = self._design.scores(direction.reshape(-1, direction.shape[2]))
+        self._change = flat.reshape(self._scores.shape)
         self._length = like(np.zeros(len(direction)), direction)
         known = (self._residual, self._change, self._targets, self._weight())
         found: tuple[Any, Any] = self._loss.along(*known)
@@ -266,7 +257,7 @@ class RowsObjective(Objective):
         """
         self._evaluate(length - self._length)
         self._length = length
-        return self._sums.value
+        return self.sums.value
 
     def keep(self, tasks: Flags) -> None:
         """Drop all tasks but some (T,); only between `move` and `along`."""
@@ -278,4 +269,4 @@ class RowsObjective(Objective):
         self._targets, self._scores = self._targets[tasks], self._scores[tasks]
         self._residual = self._residual[tasks]
         self._change = self._scores[:0]
-        self._sums = type(self._sums)(*(part[tasks] for part in self._sums))
+        self.sums = type(self.sums)(*(part[tasks] for part in self.sums))

@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, host, like, xp_of
+from colabel.core.arrays import Array, Flags, Indices, cast, host, like, xp_of
 from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
 from colabel.learn.conditional import scores_of
 from colabel.learn.glm.device import GroupedRows
@@ -330,15 +330,12 @@ class LocalRows:
         weight = self.rows_of(block.tasks, coef.shape[1]).weight
         if self.inside is not None:
             weight = weight * self.inside[np.repeat(block.tasks.group, coef.shape[1])]
-        scores = self.with_offset(block, self._zeros(block.slope.shape))
+        zeros = like(np.zeros((*block.slope.shape, self.design.n_rows)), self.codes)
+        scores = self.with_offset(block, cast(zeros, self.offset.dtype))
         own = OwnScores(scores.reshape(-1, scores.shape[2]), weight)
         there = own.scores(like(coef.reshape(-1, 2), scores)) + own.feature
         loss = loss_for(block.tasks.n_classes)
         return RowsObjective(own, loss, self.targets(block), there.reshape(scores.shape)), own
-
-    def _zeros(self, shape: tuple[int, ...]) -> Any:
-        zeros = like(np.zeros((*shape, self.design.n_rows)), self.codes)
-        return zeros if xp_of(zeros) is np else zeros.to(self.design.rows.dtype)
 
     def _times(self, design: Any, coef: Array, absent: Flags | None) -> Any:
         """Scores (T, K, n) of rows at coefficients (T, K, q), without offsets."""

@@ -43,6 +43,9 @@ _GAIN = 1e-10
 _MOST_CELLS = 2**26
 _MOST_SETS = 2**20
 _MOST_EXACT = 20  # variables: about a second
+# Values of sets are multiples of 1 / _FINE, so that sums are exact: networks that have the same
+# score by the formulas have it to the last digit, and the order of the variables decides.
+_FINE = 2.0**24
 
 
 def label_state(
@@ -75,6 +78,8 @@ def parent_set_scores(
         BDeu &= \sum_s \log \frac{\Gamma(a / S)}{\Gamma(a / S + n_s)}
             + \sum_{sv} \log \frac{\Gamma(a / SV + n_{sv})}{\Gamma(a / SV)} \\
         BIC &= \sum_{sv} n_{sv} \log \frac{n_{sv}}{n_s} - \frac{S (V - 1)}{2} \log n
+
+    Both are differences of a function of sets, that of parents and child less that of the parents.
 
     Parameters
     ----------
@@ -117,7 +122,21 @@ def parent_set_scores(
             "cells that are counted. Lower max_parents or join rare values."
         )
     total, n_values = values.sum(axis=0), np.array(columns.n_values)
-    penalty = 0.5 * math.log(max(float(total[: n_values[0]].sum()), 1.0)) * (n_values - 1)
+    half = 0.5 * math.log(max(float(total[: n_values[0]].sum()), 1.0))
+
+    def value(counts: Array, cells: Array) -> Array:
+        """G of sets of so many cells each, by the counts (S, C) of the cells."""
+        if score == "bic":
+            found = xlogy(counts, counts)
+        else:
+            share = equivalent_sample_size / cells
+            found = gammaln(share + counts) - gammaln(share)
+        return np.asarray(found.sum(axis=0))
+
+    def rounded(found: Array, cells: Array) -> Array:
+        found = found - half * cells if score == "bic" else found
+        return np.asarray(np.round(found * _FINE) / _FINE)
+
     for size in range(min(len(cardinalities), max_parents) + 1):
         for parents in itertools.combinations(range(len(cardinalities)), size):
             state, n_states = label_state(codes, parents, cardinalities)
@@ -125,15 +144,10 @@ def parent_set_scores(
             counts = sums_by_state(state[some], n_states, values[some])
             counts[0] = np.maximum(total - counts.sum(axis=0), 0.0)
             of_state = np.add.reduceat(counts, columns.first[:-1], axis=1)
-            if score == "bic":
-                fit = np.add.reduceat(xlogy(counts, counts), columns.first[:-1], axis=1)
-                yield parents, (fit - xlogy(of_state, of_state)).sum(axis=0) - n_states * penalty
-            else:
-                share = equivalent_sample_size / n_states
-                of_cell = np.repeat(share / n_values, n_values)
-                fit = gammaln(of_cell + counts) - gammaln(of_cell)
-                fit = np.add.reduceat(fit, columns.first[:-1], axis=1)
-                yield parents, (fit + gammaln(share) - gammaln(share + of_state)).sum(axis=0)
+            alone, together = np.full(len(n_values), n_states), n_states * n_values
+            cells_of = value(counts, np.repeat(together, n_values))
+            family = np.add.reduceat(cells_of, columns.first[:-1])
+            yield parents, rounded(family, together) - rounded(value(of_state, alone), alone)
 
 
 class Candidates(NamedTuple):

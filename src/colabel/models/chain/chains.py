@@ -360,7 +360,7 @@ class EnsembleOfChains(Chained):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. "subset" gives the most probable vector of
         the mixture, "hamming" the most probable value of each
-        label. "vote" is the classic ensemble: for each label the value that most chains announce.
+        label. "vote" is the classic ensemble: for each label the value that most chains predict.
     n_jobs : int or None
         Threads, one chain each, of the built-in regression (None: all cores), or joblib workers
         for `estimator`. The answer does not depend on it.

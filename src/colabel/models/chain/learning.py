@@ -359,10 +359,14 @@ def completed_by_chain(data: TrainingData, seed: int, n_jobs: int | None) -> Tra
         return data
     if is_chunked(data):
         refuse_missing(data, "whole label vectors are needed of Dask arrays")
+    return completed(data, chain_by_dependence(data, seed, n_jobs), seed)
+
+
+def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:
+    """Learn a chain with all defaults; its order is that of `order_by_dependence`."""
     learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    folds = random_folds(data, 5, seed)
-    return completed(data, learn_chain(learner, data, order, folds, DEFAULT_SCALES), seed)
+    return learn_chain(learner, data, order, random_folds(data, 5, seed), DEFAULT_SCALES)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:

@@ -56,6 +56,17 @@ class RowVectors:
         vectors = np.concatenate([seen, new])
         return cls(vectors, sp.csr_array(entries, shape=(len(codes), len(vectors))))
 
+    @classmethod
+    def drawn(cls, codes: Codes, rows: Indices, draws: Codes) -> RowVectors:
+        """Share rows (m,) with missing labels by how often each vector is among draws (k, m, d)."""
+        whole = np.setdiff1d(np.arange(len(codes)), rows)
+        of_row = np.append(whole, np.tile(rows, len(draws)))
+        each = np.concatenate([codes[whole], draws.reshape(-1, codes.shape[1])])
+        vectors, place = np.unique(each, axis=0, return_inverse=True)
+        share = np.where(np.arange(len(each)) < len(whole), 1.0, 1.0 / len(draws))
+        shape = len(codes), len(vectors)
+        return cls(vectors, sp.csr_array((share, (of_row, place.ravel())), shape=shape))
+
     @property
     def likeliest(self) -> Indices:
         """Position (n,) in `vectors` of each row's own, or of the likeliest to be."""

@@ -20,6 +20,7 @@ from colabel.learn.forest.contents import label_targets
 from colabel.learn.forest.forest import KINDS, ForestKind, grow
 from colabel.learn.row_chance import row_digests
 from colabel.models.base import JointClassifier
+from colabel.models.chain.learning import chain_by_dependence, posterior_draws
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import LEAVES, Learned, available, learn
 from colabel.models.forest._parts import leaf_lists, members
@@ -59,8 +60,9 @@ class JointForest(JointClassifier):
     label vector is possible.
 
     Features need no scaling and may be missing (NaN). A training row with missing labels counts in
-    parts for the label vectors of complete rows that have its known labels, as probable as the
-    trees that have not seen it find them; a row without any is left out. Equal rows are one row of
+    parts for label vectors that a chain draws given its known labels (where features are missing
+    too, for those of complete rows), as probable as the trees that have not seen it find them; a
+    row without any label is left out. Equal rows are one row of
     more weight, and a row of weight 2 is two rows.
 
     Of rows in chunks (Dask arrays) a sample is learned from, in memory: trees grow on rows that are
@@ -208,7 +210,7 @@ class JointForest(JointClassifier):
         seed = self._seed()
         given = row_digests(data, seed)
         data = distinct_rows(_with_labels(data), seed)
-        rows = RowVectors.of(data.codes, data.row_weights)
+        rows = self._row_vectors(data, seed)
         targets = TARGETS if self.target == "auto" else (self.target,)
         found = {target: self._learned(data, rows, target, seed) for target in targets}
         # in a tie, or where no row is out of bag, the first
@@ -221,6 +223,18 @@ class JointForest(JointClassifier):
         order = np.argsort(merged)
         place = order[np.minimum(np.searchsorted(merged, given, sorter=order), len(order) - 1)]
         self._out_of_bag = best.with_copies, np.where(merged[place] == given, place, -1)
+
+    def _row_vectors(self, data: TrainingData, seed: int) -> RowVectors:
+        """Which vectors the rows have: missing labels are drawn given the known ones.
+
+        Rows whose features are missing too are completed from the vectors of complete rows.
+        """
+        partial, X = np.flatnonzero((data.codes == MISSING).any(axis=1)), data.X
+        if not len(partial) or (isinstance(X, np.ndarray) and np.isnan(X).any()):
+            return RowVectors.of(data.codes, data.row_weights)
+        chain = chain_by_dependence(data, seed, self.n_jobs)
+        draws = posterior_draws(chain, X[partial], data.codes[partial], 10, seed)
+        return RowVectors.drawn(data.codes, partial, draws)
 
     def _learned(self, data: TrainingData, rows: RowVectors, target: str, seed: int) -> Learned:
         known = bool((data.codes != MISSING).all())
