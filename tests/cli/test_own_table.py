@@ -114,12 +114,12 @@ def test_a_sample_thresholds_and_calibration(folder):
 
 
 def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
-    from colabel.comparing import running
+    from colabel.comparing import held_out
 
     kept = folder / "stopped.part"
     arguments = ("compare", folder / "some.csv", "-l", LABELS, "-m", "br,mlknn", "--cv", 3)
     arguments += ("--no-report", "--checkpoint", kept)
-    answers = running.answers_by_part
+    answers = held_out.answers_by_part
 
     def stopped(*given, **options):
         for n, answered in enumerate(answers(*given, **options)):
@@ -128,7 +128,7 @@ def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
                 raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(running, "answers_by_part", stopped)
+        patched.setattr(held_out, "answers_by_part", stopped)
         result = run(*arguments, code=130)
     assert re.search(r"^br +0\.\d{3}±", result.stdout, re.MULTILINE)
     assert "Folds done of 3: br 3, mlknn 1, baseline 1." in result.stdout
@@ -139,7 +139,7 @@ def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
         asked.extend(parts)
         return answers(methods, task, folds, parts, *rest)
 
-    monkeypatch.setattr(running, "answers_by_part", counted)
+    monkeypatch.setattr(held_out, "answers_by_part", counted)
     assert "Take " in run(*arguments).stdout
     assert {part.name for part in asked} == {"mlknn", "baseline"}
     assert not kept.exists()

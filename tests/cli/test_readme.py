@@ -25,7 +25,8 @@ def test_pictures_are_there():
     pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", README)
     assert pictures
     for picture in pictures:
-        assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
+        begin = b"<svg" if picture.endswith(".svg") else b"\x89PNG"
+        assert (ROOT / picture).read_bytes().startswith(begin)
 
 
 def test_every_name_in_backticks_exists():

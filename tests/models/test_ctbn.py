@@ -287,7 +287,7 @@ def test_a_tree_beats_independent_labels_on_sd2():
 
 
 def test_a_tree_beats_independent_labels_on_emotions(data_home):
-    data = load("emotions", data_home=data_home, source="local")
+    data = load("emotions", data_home=data_home)
     losses = {CTBN: [], BinaryRelevance: []}
     for train, test in KFold(3, shuffle=True, random_state=0).split(data.X):
         for kind, found in losses.items():

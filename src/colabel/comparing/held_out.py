@@ -380,10 +380,12 @@ def folds_of(cv: Any, codes: Codes, seed: int, X: Any = None) -> Folds:
     In folds of a number every label is about equally common.
     """
     if isinstance(cv, Integral):
-        if len(codes) <= _MOST_STRATIFIED:
-            splitter = LabelKFold(min(int(cv), len(codes)), random_state=seed)
-            return list(splitter.split(codes, codes))
-        return list(KFold(int(cv), shuffle=True, random_state=seed).split(codes))
+        if len(codes) > _MOST_STRATIFIED:
+            return list(KFold(int(cv), shuffle=True, random_state=seed).split(codes))
+        try:
+            return list(LabelKFold(int(cv), random_state=seed).split(codes, codes))
+        except ValueError as error:
+            raise TableError(str(error)) from error
     pairs = cv.split(codes if X is None else X, codes) if hasattr(cv, "split") else cv
     folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
     if not folds:

@@ -597,7 +597,7 @@ def class_values(space: LabelSpace) -> Any:
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
     """Return checked rows."""
     weight = of_labels = None
-    if np.ndim(sample_weight) == 2:
+    if sample_weight is not None and np.asarray(sample_weight).ndim == 2:
         of_labels = np.asarray(sample_weight, np.float64)
         if of_labels.shape != codes.shape:
             raise ValueError(

@@ -187,7 +187,7 @@ def open_blocks(path: Path, encoding: str = "utf-8", quote: bytes = b"") -> Iter
             if not n_lines:
                 while len(held) < n_bytes and more(n_bytes - len(held)):
                     pass
-                end = held.rfind(b"\n") + 1 if len(held) >= n_bytes else len(held)
+                end = held.rfind(b"\n", 0, n_bytes) + 1 if len(held) >= n_bytes else len(held)
                 end = end or line_end(0)
             if quote and quote in held:
                 is_open, limit = held.count(quote, 0, end) % 2, end + LONGEST_LINE

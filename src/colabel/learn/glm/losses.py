@@ -350,7 +350,7 @@ class Sums(NamedTuple):
 class Loss:
     r"""The log-loss of tasks that have K scores for each row.
 
-    One score is the log-odds of class 1 of two:
+    One score is the log-odds of class 1 of two (but where `logistic` is false: of the only class):
 
     .. math:: \ell(s, y) = \log(1 + e^s) - y s, \quad y \in \{0, 1\}
 
@@ -361,8 +361,9 @@ class Loss:
     .. math:: \ell(s, y) = \log \sum_k e^{s_k} - s_y
     """
 
-    def __init__(self, n_scores: int) -> None:
+    def __init__(self, n_scores: int, logistic: bool | None = None) -> None:
         self.n_scores = n_scores
+        self.logistic = n_scores == 1 if logistic is None else logistic
 
     def move(
         self, scores: Any, change: Any, steps: Any, targets: Any, weight: Any, residual: Any
@@ -375,7 +376,7 @@ class Loss:
         if not isinstance(scores, np.ndarray):
             return Sums(*device.move(scores, change, steps, targets, weight, residual))
         heavy = np.ones(targets.shape[1]) if weight is None else weight
-        if self.n_scores > 1:
+        if not self.logistic:
             return Sums(*softmax_move(scores, change, steps, targets, heavy, residual))
         known = (steps, targets, heavy, weight is None, residual[:, 0])
         value, curvature, absolute = logistic_move(scores[:, 0], change[:, 0], *known)
@@ -386,7 +387,7 @@ class Loss:
         if not isinstance(change, np.ndarray):
             return device.along(residual, change, targets, weight)
         heavy = np.ones(targets.shape[1]) if weight is None else weight
-        if self.n_scores > 1:
+        if not self.logistic:
             return softmax_along(residual, change, targets, heavy)
         inverse = np.divide(1.0, heavy, out=np.zeros_like(heavy), where=heavy > 0)
         return logistic_along(residual[:, 0], change[:, 0], inverse)
@@ -394,7 +395,7 @@ class Loss:
     def log_prob(self, scores: Any) -> Any:
         """Log-probabilities (T, n_classes, n) of the classes."""
         xp = xp_of(scores)
-        if self.n_scores > 1:
+        if not self.logistic:
             shifted = scores - xp.amax(scores, 1)[:, None]
             return shifted - xp.log(xp.exp(shifted).sum(1))[:, None]
         # log(1 + e^s) = max(s, 0) + log(1 + e^-|s|), and of -s the same with max(-s, 0)
@@ -404,4 +405,4 @@ class Loss:
 
 def loss_for(n_classes: int) -> Loss:
     """Return the loss for a target of `n_classes` values."""
-    return Loss(1 if n_classes == 2 else n_classes)
+    return Loss(1 if n_classes == 2 else n_classes, logistic=n_classes == 2)
