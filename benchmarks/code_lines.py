@@ -34,20 +34,20 @@ CEILINGS = {
     ("comparing",): 1740,  # 1200
     ("saving", "core"): 2310,  # 1300
     ("tables", "datasets"): 3515,  # 2400
-    ("models",): 6920,
+    ("models",): 6900,
     ("preprocess",): 900,
-    ("learn",): 6315,
+    ("learn",): 6300,
     ("decide",): 1000,
     ("rules",): 880,
-    ("joint",): 6460,  # 6300
+    ("joint",): 6400,  # 6300
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
-MOST_LINES = 34_700  # 30_500
-MOST_FILES = 220
-MOST_CLASSES = 450  # 420
-MOST_NAMES = 226  # 150
-MOST_IMPORTS = 0.098  # 0.09
+MOST_LINES = 34_100  # 30_500
+MOST_FILES = 211
+MOST_CLASSES = 438  # 420
+MOST_NAMES = 150
+MOST_IMPORTS = 0.094  # 0.09
 
 _SILENT = {
     tokenize.COMMENT,
@@ -225,7 +225,8 @@ def main() -> None:
         print(f"{size} imports  {room}")
         whole = whole.plus(size)
     n_names = len(public_names(folder))
-    print(f"{whole} imports  in all\n{n_names:7,} public names")
+    stubs = sum(size_of(path).lines for path in folder.rglob("*.pyi"))
+    print(f"{whole} imports  in all\n{n_names:7,} public names, in {stubs} lines of stubs")
     if folder == SOURCE:
         sentences = above_ceilings(rooms, n_names)
         sys.exit("\n".join(["Above the ceilings:", *sentences]) if sentences else 0)

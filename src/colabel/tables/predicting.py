@@ -73,7 +73,7 @@ class Predictor:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from colabel.tables import TableRequest, load_table
+    >>> from colabel.tables import TableRequest, load_table, make_model, open_table
     >>> folder = tempfile.TemporaryDirectory()
     >>> file = pathlib.Path(folder.name) / "toy.csv"
     >>> _ = file.write_text("size,a,b\n" + "1,0,1\n2,1,1\n5,1,0\n" * 10)
@@ -325,7 +325,7 @@ class Asker:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from colabel.tables import TableRequest, load_table
+    >>> from colabel.tables import TableRequest, load_table, make_model, open_table
     >>> folder = tempfile.TemporaryDirectory()
     >>> file = pathlib.Path(folder.name) / "toy.csv"
     >>> _ = file.write_text("size,a,b\n" + "1,0,1\n2,1,1\n5,1,0\n" * 10)
