@@ -156,6 +156,7 @@ class FittedTasks:
         most = 0.0 if dims["c"] == 2 else 1.0  # of two values, none is ever without a score
         kept = fields["floor"].sum(axis=1) <= most
         refuse_unless(kept.all(), "floor holds more probability than there is")
+        refuse_unless((fields["floor"] == 0).any(axis=1).all(), "floor leaves no class a score")
         bind(dims, "k", 1 if dims["c"] == 2 else dims["c"], "coef")
 
     def take(self, tasks: Indices) -> FittedTasks:
