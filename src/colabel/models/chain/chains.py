@@ -91,9 +91,15 @@ class ChainModel(Chained):
         The fitted links in the order of the labels. `models_.coef[i]` of the built-in
         regression is (K, p + e + 1): weights of the features, of the columns of all labels (one
         for a label of two values, K for K values; zero for later labels), and the intercept.
+    C_ : (d,) array
+        Chosen C of every link, in the order of the labels; of regressions only.
     label_scale_ : (d,) array
         Scale of the label columns of every link, of regressions only. The coefficients in
         `models_` belong to columns of 0 and 1 all the same.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; of regressions only.
+    estimator_scores_ : EstimatorModels
+        Classifiers of each label from x alone; only with a stacked `estimator`.
     """
 
     order: str | Sequence[str | int] | None = None
@@ -196,24 +202,6 @@ class ClassifierChain(ChainModel):
         Loss that `predict` minimises, see `decide`. "subset" gives the vector of greedy search
         (classic classifier chains), "hamming" the most probable value of each label alone.
 
-    Attributes
-    ----------
-    order_ : (d,) array of int
-        Labels (positions) in the order of the chain.
-    models_ : ConditionalModels
-        The fitted links in the order of the labels. `models_.coef[i]` of the built-in
-        regression is (K, p + e + 1): weights of the features, of the columns of all labels (one
-        for a label of two values, K for K values; zero for later labels), and the intercept.
-    C_ : (d,) array
-        Chosen C of every link, in the order of the labels; of regressions only.
-    label_scale_ : (d,) array
-        Scale of the label columns of every link, of regressions only. The coefficients in
-        `models_` belong to columns of 0 and 1 all the same.
-    n_iter_ : int
-        Most iterations any regression of the final fit took; of regressions only.
-    estimator_scores_ : EstimatorModels
-        Classifiers of each label from x alone; only with a stacked `estimator`.
-
     Notes
     -----
     `predict_proba` gives the marginals of the chain's joint distribution, as everywhere in this
@@ -278,11 +266,6 @@ class ProbabilisticClassifierChain(ChainModel):
     n_samples : int
         Draws per row, of inference "monte_carlo" and of marginals where there are more than
         65536 label vectors.
-
-    Attributes
-    ----------
-    order_, models_, C_, label_scale_, n_iter_, estimator_scores_
-        See `ClassifierChain`.
 
     References
     ----------
