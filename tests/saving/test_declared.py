@@ -107,6 +107,15 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
     )
 
 
+def test_a_regression_that_leaves_no_class_a_score(tmp_path):
+    file = tmp_path / "three.colabel"
+    X = np.arange(30.0)[:, None]
+    colabel.save(colabel.BinaryRelevance(C=1.0).fit(X, np.digitize(X, [10, 20])), file)
+    name = field_array(file, "linear-tasks", "floor")
+    with_array(file, name, np.full_like(arrays_of(file)[name], 0.1))
+    refused(file, "floor leaves no class a score")
+
+
 @pytest.mark.parametrize(
     ("model", "tag", "field", "value", "match"),
     [
