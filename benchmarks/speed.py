@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks._common import machine, parser, print_table
 from colabel import CTBN
 from colabel.learn.conditional import Folds, TrainingData, random_folds
-from colabel.learn.structure.branching import maximum_branching
+from colabel.learn.structure.screening import maximum_branching
 from studies.datasets import load
 
 Array = NDArray[Any]

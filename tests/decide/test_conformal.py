@@ -17,7 +17,7 @@ from colabel.decide import (
 )
 from colabel.decide.conformal import NONCONFORMITIES
 from colabel.joint import Independent, Tree
-from colabel.joint.exactness import Exactness
+from colabel.joint.base import Exactness
 from colabel.labels import LabelSpace
 from tests.decide.test_decisions import make_space, random_tree
 from tests.joint.test_mixture import Short, enumerated, smooth

@@ -9,8 +9,8 @@ import pytest
 
 from colabel.decide import DECISIONS, F1, Hamming, Jaccard, Seen, Subset, decide
 from colabel.joint import Chain, Independent, Mixture, Tree, VectorList, sizes
+from colabel.joint.base import APPROXIMATE
 from colabel.joint.chain import TableLinks
-from colabel.joint.exactness import APPROXIMATE
 from colabel.labels import LabelSpace
 from tests.joint.oracle import random_log_table
 

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from colabel.joint.exactness import APPROXIMATE, EXACT, Exactness, common
+from colabel.joint.base import APPROXIMATE, EXACT, Exactness, common
 
 
 def test_it_is_a_set_of_questions():

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from colabel import ProbabilisticClassifierChain
 from colabel.joint import Chain, Independent, Mixture, PairwiseField, Tree, VectorList
+from colabel.joint.base import APPROXIMATE
 from colabel.joint.chain import TableLinks
-from colabel.joint.exactness import APPROXIMATE
 from tests.joint.chain.test_chain import oracle_of
 from tests.joint.oracle import (
     Oracle,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from colabel.joint import Independent, Tree, VectorList
-from colabel.joint.base import Joint
-from colabel.joint.exactness import APPROXIMATE
+from colabel.joint.base import APPROXIMATE, Joint
 from tests.joint.oracle import Oracle, instances, make_space, random_log_table
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from colabel.joint.vectors.lists import row_log_sum
+from colabel.joint.vectors.vector_list import row_log_sum
 from colabel.learn.pool import mixture_weights, pool_coefficients
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colabel.learn.smoothing import choose_smoothing, held_out_weights
+from colabel.models.discrete_features import choose_smoothing, held_out_weights
 
 
 def test_weights_are_dealt_out_completely(rng):

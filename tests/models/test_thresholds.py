@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier, joint_of
 from colabel.decide.decisions import best_threshold
-from colabel.models.thresholds import thresholded
+from colabel.models.around import thresholded
 
 BY_DESIGN = {
     "check_classifier_multioutput": "labels are predicted above their thresholds, not above 1/2",

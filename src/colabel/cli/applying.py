@@ -289,7 +289,7 @@ def explain(
       [cyan]colabel explain model.colabel new.csv --row 17 --label happy --html why.html[/cyan]
     """
     from colabel import report, tables
-    from colabel.models.evidence.rows import explain_row
+    from colabel.models.evidence.record import explain_row
     from colabel.report import text
 
     refuse_input(page, table, model, against)

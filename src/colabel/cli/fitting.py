@@ -93,7 +93,7 @@ def fit(
     """
     from colabel import tables
     from colabel.models import RuledClassifier
-    from colabel.models.thresholds import thresholded
+    from colabel.models.around import thresholded
     from colabel.models.wrapped import model_inside, title_of
     from colabel.report.text import show_summary
     from colabel.rules import Rules

@@ -242,7 +242,7 @@ def _show_row(console: Console, X: Any, Y: Any, rows: Any, joint: Joint) -> None
     import numpy as np
 
     from colabel.decide import Hamming
-    from colabel.models.evidence.rows import explain_row
+    from colabel.models.evidence.record import explain_row
     from colabel.report import text
 
     single, best = Hamming().codes(joint), joint.mode_codes()

@@ -28,7 +28,7 @@ from colabel.decide import Nonconformity, measured_coverage, resolve_decision
 from colabel.labels import MISSING
 from colabel.model_selection import LabelKFold, TimeFolds
 from colabel.models import JointStack, RuledClassifier
-from colabel.models.thresholds import thresholded
+from colabel.models.around import thresholded
 from colabel.models.wrapped import model_inside, with_model_inside
 from colabel.rules import Rules
 from colabel.tables import (

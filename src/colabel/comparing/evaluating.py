@@ -90,7 +90,7 @@ class Evaluation:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the scores of the labels as a data frame (needs pandas)."""
-        from colabel.joint.views import require_pandas
+        from colabel.joint.base import require_pandas
 
         require_pandas()
         import pandas as pd

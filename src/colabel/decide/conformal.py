@@ -14,8 +14,8 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import as_bytes, first_occurrences, log_sum_exp
 from colabel.core.schema import Ascending, Between, Dims, Fields, refuse_unless, stored
 from colabel.joint import Joint
+from colabel.joint.base import label_set_text, require_pandas
 from colabel.joint.user_terms import codes_of_labels
-from colabel.joint.views import label_set_text, require_pandas
 from colabel.labels import MISSING, LabelSpace
 
 if TYPE_CHECKING:

@@ -277,7 +277,7 @@ class Audit:
         it is wrong, by how many nats the row's label vector would gain, and the other label that
         speaks most against it.
         """
-        from colabel.joint.views import require_pandas
+        from colabel.joint.base import require_pandas
 
         require_pandas()
         import pandas as pd

@@ -12,7 +12,7 @@ from scipy.special import entr
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.decide.decisions import DECISIONS, RiskMinimiser, resolve_decision
 from colabel.joint import Joint
-from colabel.joint.views import require_pandas
+from colabel.joint.base import require_pandas
 from colabel.labels import MISSING, LabelSpace
 
 if TYPE_CHECKING:

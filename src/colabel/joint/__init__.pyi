@@ -1,9 +1,9 @@
+from colabel.joint.base import Exactness as Exactness
 from colabel.joint.base import Joint as Joint
 from colabel.joint.base import TopK as TopK
 from colabel.joint.chain import Chain as Chain
 from colabel.joint.dependence import LabelDependence as LabelDependence
 from colabel.joint.dependence import label_dependence as label_dependence
-from colabel.joint.exactness import Exactness as Exactness
 from colabel.joint.field import PairwiseField as PairwiseField
 from colabel.joint.gibbs import Conditionals as Conditionals
 from colabel.joint.gibbs import DependencyNetwork as DependencyNetwork

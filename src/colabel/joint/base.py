@@ -1,13 +1,19 @@
-"""Joint: what a fitted model knows about the label vectors of a batch of rows."""
+"""Joint: what a fitted model knows about the label vectors of a batch of rows.
+
+Which questions a joint answers exactly.
+
+A joint for people: as a data frame, as lines of text, as HTML for a notebook.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, Self, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -16,16 +22,195 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.parameters import check_integer
-from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
-from colabel.joint.views import as_html, as_text, marginals_frame, top_k_frame
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.space import UNSEEN
 from colabel.rules import CompiledRules, Rules
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Question = Literal["mode", "sums", "log_prob"]
+QUESTIONS: tuple[Question, ...] = get_args(Question)
+
+
+class Exactness(frozenset[str]):
+    """The questions that a joint answers exactly, out of "mode", "sums" and "log_prob".
+
+    - ``"mode"``: the most probable label vectors, `mode` and `top_k`;
+    - ``"sums"``: what adds up label vectors: `marginals`, `pair_marginals`, `entropy`,
+      `size_marginals`, and the probability of some of the labels;
+    - ``"log_prob"``: the probability of a complete label vector.
+
+    A set of names, but neither true nor false: ask about a question, or for `all` of them.
+
+    Examples
+    --------
+    >>> greedy = Exactness(["sums", "log_prob"])
+    >>> "mode" in greedy, "sums" in greedy, greedy.all
+    (False, True, False)
+    >>> greedy
+    Exactness('sums', 'log_prob')
+    """
+
+    def __new__(cls, questions: Iterable[str] = ()) -> Self:
+        """Check the names."""
+        names = super().__new__(cls, questions)
+        if not names.issubset(QUESTIONS):
+            unknown = sorted(names - set(QUESTIONS))
+            raise ValueError(f"There is no question {unknown[0]!r}: choose from {QUESTIONS}.")
+        return names
+
+    @property
+    def all(self) -> bool:
+        """Whether every question is answered exactly."""
+        return len(self) == len(QUESTIONS)
+
+    def without(self, *questions: Question) -> Exactness:
+        """Return the exactness without some of the questions."""
+        return Exactness(self.difference(questions))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            "Whether a joint is exact depends on the question: ask for one, as in "
+            '`"mode" in joint.exact` (or "sums", "log_prob"), or for all, by `joint.exact.all`.'
+        )
+
+    def __str__(self) -> str:
+        if self.all:
+            return "exact"
+        if not len(self):
+            return "approximate"
+        return f"exact {' and '.join(name for name in QUESTIONS if name in self)}"
+
+    def __repr__(self) -> str:
+        return f"Exactness({', '.join(repr(name) for name in QUESTIONS if name in self)})"
+
+
+EXACT = Exactness(QUESTIONS)
+APPROXIMATE = Exactness()
+
+
+def common(parts: Iterable[Exactness]) -> Exactness:
+    """Return what is exact in all the parts."""
+    return Exactness(frozenset(QUESTIONS).intersection(*parts))
+
+
+_ROWS, _SETS = 5, 3
+
+
+def named_set(codes: Sequence[int], space: LabelSpace) -> list[str]:
+    """Write a label vector: the labels that are 1, or variable=value for class variables."""
+    if space.is_indicator:
+        return [name for name, code in zip(space.names, codes, strict=True) if code]
+    return [
+        f"{name}={classes[code]}"
+        for name, classes, code in zip(space.names, space.classes, codes, strict=True)
+    ]
+
+
+def label_set_text(codes: Sequence[int], space: LabelSpace) -> str:
+    """Write a label vector on one line."""
+    return ", ".join(named_set(codes, space)) or "no label"
+
+
+def marginals_frame(joint: Joint) -> pd.DataFrame:
+    """Probability of each label alone: one row per row, one column per label or value."""
+    require_pandas()
+    import pandas as pd
+
+    marginals = joint.marginals()
+    space = joint.space
+    if isinstance(marginals, np.ndarray):
+        return pd.DataFrame(marginals, joint.index, list(space.names))
+    pairs = [
+        (name, value)
+        for name, classes in zip(space.names, space.classes, strict=True)
+        for value in classes.tolist()
+    ]
+    columns = pd.MultiIndex.from_tuples(pairs, names=["label", "value"])
+    return pd.DataFrame(np.concatenate(marginals, axis=1), joint.index, columns)
+
+
+def top_k_frame(joint: Joint, k: int) -> pd.DataFrame:
+    """The k most probable label vectors of each row: one line each, with its probability."""
+    require_pandas()
+    import pandas as pd
+
+    labels, log_prob = joint.top_k(k)
+    n_rows, n_sets = log_prob.shape
+    rows = range(n_rows) if joint.index is None else joint.index
+    index = pd.MultiIndex.from_product([rows, range(1, n_sets + 1)], names=["row", "rank"])
+    flat = labels.reshape(n_rows * n_sets, -1)
+    frame = pd.DataFrame(flat, columns=list(joint.space.names), index=index)
+    frame.insert(0, "probability", np.exp(log_prob).ravel())
+    return frame
+
+
+def require_pandas() -> None:
+    """Raise an ImportError that says what to install, unless pandas is there."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "A data frame needs pandas, which is not installed: run pip install pandas."
+        ) from None
+
+
+def as_text(joint: Joint) -> str:
+    """Return the first line of the representation, then the best label sets of some rows."""
+    lines = [repr(joint), f"  {joint.how}"]
+    for row, sets in enumerate(_best_sets(joint)):
+        written = " | ".join(f"{prob:.3f} {text}" for text, prob in sets)
+        lines.append(f"  row {row}: {written}")
+    if joint.n_rows > _ROWS:
+        lines.append(f"  and {joint.n_rows - _ROWS} more rows")
+    return "\n".join(lines)
+
+
+def as_html(joint: Joint) -> str:
+    """Return a small table: the best label sets of some rows, with bars for probabilities."""
+    rows = []
+    for row, sets in enumerate(_best_sets(joint)):
+        for rank, (text, prob) in enumerate(sets):
+            number = f'<th rowspan="{len(sets)}" scope="row">{row}</th>' if rank == 0 else ""
+            bar = (
+                '<span style="display:inline-block;height:.7em;vertical-align:baseline;'
+                f"background:currentColor;opacity:.45;margin-right:.4em;"
+                f'width:{6 * prob:.2f}em"></span>'
+            )
+            cells = f'<td style="text-align:left">{escape(text)}</td>'
+            prob_cell = f'<td style="text-align:left">{bar}{prob:.3f}</td>'
+            rows.append(f"<tr>{number}{cells}{prob_cell}</tr>")
+    more = f"<p>and {joint.n_rows - _ROWS} more rows</p>" if joint.n_rows > _ROWS else ""
+    return (
+        f"<div><p><b>{escape(repr(joint)[1:-1])}</b><br><small>{escape(joint.how)}</small></p>"
+        "<table><thead><tr><th>row</th><th>label set</th><th>probability</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>{more}</div>"
+    )
+
+
+def _best_sets(joint: Joint) -> list[list[tuple[str, float]]]:
+    """The most probable label sets of the first rows, as texts with probabilities."""
+    if not joint.n_rows:
+        return []
+    first = joint[: min(_ROWS, joint.n_rows)]
+    try:
+        codes, log_prob = first.top_k_codes(first._at_most_all(_SETS))
+    except NotImplementedError:  # a family that has only its most probable vectors
+        codes = first.mode_codes()[:, None]
+        log_prob = np.full(codes.shape[:2], np.nan)
+    return [
+        [
+            (label_set_text(vector, joint.space), float(np.exp(log)))
+            for vector, log in zip(vectors.tolist(), logs.tolist(), strict=True)
+            if log > -np.inf or np.isnan(log)
+        ]
+        for vectors, logs in zip(codes, log_prob, strict=True)
+    ]
+
 
 # Lengths of the lists asked of a family that can only name its best: the first, and the last.
 _FIRST, _LONGEST = 16, 4096

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.numeric import first_occurrences, log_sum_exp
-from colabel.joint.base import Joint
+from colabel.joint.base import APPROXIMATE, Exactness, Joint, common
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
-from colabel.joint.exactness import APPROXIMATE, Exactness, common
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace

@@ -10,9 +10,8 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import first_occurrences, log_sum_exp
-from colabel.joint.base import Joint
+from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
-from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field import PairwiseField
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.numeric import first_occurrences
-from colabel.joint.base import Joint
+from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
-from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.mixture import SumOfJoints
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors import VectorList

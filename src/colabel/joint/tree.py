@@ -14,9 +14,8 @@ from colabel.core.chunks import row_slices
 from colabel.core.numeric import short_sum
 from colabel.joint import elimination as passes
 from colabel.joint._long_sums import is_far, long_sum, rounded
-from colabel.joint.base import Joint
+from colabel.joint.base import EXACT, Exactness, Joint
 from colabel.joint.elimination import ROOT, Elimination
-from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.sizes import SizeMarginals, forest_sizes
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace

@@ -182,11 +182,6 @@ def _with_extra(X: Any, extra: Array | None, allowed: Flags | None) -> Any:
     )
 
 
-def carries_scores(estimator: Any) -> bool:
-    """Whether an estimator says that its probabilities only carry decisions or scores."""
-    return bool(getattr(estimator, "carries_scores", False))
-
-
 def _fit_one(
     estimator: BaseEstimator,
     data: TrainingData,
@@ -222,7 +217,7 @@ def _fit_one(
     fitted.fit(_with_extra(data.X[index], extra, allowed), y, **arguments)
     # weights that are shares of one are not so many rows
     n_rows = max(float(counts.sum()), float(len(index)))
-    certain = carries_scores(estimator) or getattr(estimator, "unsmoothed", False)
+    certain = any(getattr(estimator, name, False) for name in ("carries_scores", "unsmoothed"))
     return EstimatorModel(fitted, seen, smoothed, allowed, None if certain else n_rows)
 
 

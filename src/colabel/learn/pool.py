@@ -23,7 +23,7 @@ from colabel.core.numeric import as_bytes, bin_sums, log_sum_exp
 from colabel.core.schema import Between, CodesOf, Distribution, stored
 from colabel.joint import Independent, Joint, Mixture, Reweighted, VectorList
 from colabel.joint.repeated import Repeated
-from colabel.joint.vectors.lists import row_log_sum, row_max
+from colabel.joint.vectors.vector_list import row_log_sum, row_max
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 

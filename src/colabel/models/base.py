@@ -26,12 +26,18 @@ from colabel.decide import Decision, Seen
 from colabel.decide.decisions import resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.chunks.chunked_data import ChunkedData, counting_passes
-from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
+from colabel.learn.chunks.chunked_data import (
+    Blocks,
+    ChunkedData,
+    chunked_data,
+    counting_passes,
+    same_chunks,
+    seen_labels,
+)
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._cross_fitting import learn_calibration, uncalibrated
-from colabel.models._missing import layered, positive_only, unlabelled_positives
+from colabel.models._learning import layered, positive_only, unlabelled_positives
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, row_chunks
 

@@ -22,7 +22,6 @@ from colabel.joint.lds.network import sums_by_state
 from colabel.joint.vectors import WrittenOut
 from colabel.labels import MISSING, all_vectors
 from colabel.learn.conditional import TrainingData
-from colabel.learn.smoothing import choose_smoothing
 from colabel.learn.structure.bayes_network import (
     NetworkScore,
     Parents,
@@ -35,6 +34,7 @@ from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
+    choose_smoothing,
     complete_rows,
     fit_features,
 )

@@ -38,8 +38,7 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning, LinearModels
-from colabel.learn.structure.branching import maximum_branching
-from colabel.learn.structure.screening import best_candidates
+from colabel.learn.structure.screening import best_candidates, maximum_branching
 from colabel.models._learning import (
     can_hold_out,
     choose,

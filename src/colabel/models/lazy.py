@@ -13,8 +13,7 @@ from sklearn.utils.validation import _num_samples
 from colabel.core.chunks import row_slices
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
-from colabel.learn.chunks.chunked_data import ChunkedData
-from colabel.learn.chunks.reading import Blocks, same_chunks
+from colabel.learn.chunks.chunked_data import Blocks, ChunkedData, same_chunks
 from colabel.learn.design import LARGEST_ROTATION
 
 # Rows whose joints are held at once while predicting.

@@ -19,7 +19,7 @@ from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_flag
 from colabel.core.schema import Estimator, Sometimes, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
-from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, carries_scores, stack
+from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, stack
 from colabel.models._cross_fitting import fitted_members, require_joint
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, Grid, make_learner, seeded
 from colabel.models.base import JointClassifier
@@ -232,7 +232,8 @@ class StacksEstimator(Regressions):
             )
 
     def _stacks(self) -> bool:
-        usable = has_probabilities(self.estimator) and not carries_scores(self.estimator)
+        own = self.estimator
+        usable = has_probabilities(own) and not getattr(own, "carries_scores", False)
         return self.estimator is not None and self.stack and usable
 
     def _stacked(self, data: TrainingData, folds: Folds, seed: int) -> TrainingData:

@@ -1,9 +1,9 @@
+from colabel.models.evidence.record import Exploration as Exploration
+from colabel.models.evidence.record import ExploredRow as ExploredRow
 from colabel.models.evidence.record import FeatureEvidence as FeatureEvidence
-from colabel.models.evidence.rows import Exploration as Exploration
-from colabel.models.evidence.rows import ExploredRow as ExploredRow
-from colabel.models.evidence.rows import RowExplanation as RowExplanation
-from colabel.models.evidence.rows import explain_row as explain_row
-from colabel.models.evidence.rows import explored_rows as explored_rows
+from colabel.models.evidence.record import RowExplanation as RowExplanation
+from colabel.models.evidence.record import explain_row as explain_row
+from colabel.models.evidence.record import explored_rows as explored_rows
 from colabel.models.label_graph import LabelGraph as LabelGraph
 from colabel.report.comparison_page import comparison_html as comparison_html
 from colabel.report.comparison_page import write_comparison_html as write_comparison_html

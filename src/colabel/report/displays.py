@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from colabel.core.arrays import Array, Indices
 from colabel.core.optional import require
 from colabel.joint import Joint
+from colabel.joint.base import label_set_text
 from colabel.joint.user_terms import codes_of_labels
-from colabel.joint.views import label_set_text
 from colabel.labels import MISSING
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import joint_of

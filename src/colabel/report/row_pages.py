@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from colabel.models.evidence.record import FeatureEvidence
-from colabel.models.evidence.rows import (
+from colabel.models.evidence.record import (
     Exploration,
     ExploredRow,
+    FeatureEvidence,
     RowExplanation,
 )
 from colabel.report.graphs import page_graph

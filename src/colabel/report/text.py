@@ -15,8 +15,7 @@ from colabel.core.progress import columns
 
 if TYPE_CHECKING:
     from colabel.comparing import ModelResult, TableComparison
-    from colabel.models.evidence.record import FeatureEvidence
-    from colabel.models.evidence.rows import RowExplanation
+    from colabel.models.evidence.record import FeatureEvidence, RowExplanation
     from colabel.tables import TableSummary
 
 _MOST_LABELS, _NAMED = 12, 6

@@ -13,11 +13,11 @@ from colabel.core.arrays import Codes
 from colabel.core.threads import one_blas_thread
 from colabel.decide import DECISIONS, LabelSets, RiskMinimiser, next_question, resolve_decision
 from colabel.joint import Joint
+from colabel.joint.base import named_set
 from colabel.joint.user_terms import ImpossibleEvidenceError
-from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT
-from colabel.models.conformal_sets import ConformalSets
+from colabel.models.around import ConformalSets
 from colabel.models.wrapped import model_inside
 from colabel.tables.frame import Frame, Storage
 from colabel.tables.model import TableModel

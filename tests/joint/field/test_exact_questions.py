@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from colabel.decide import decide
 from colabel.joint import PairwiseField
-from colabel.joint.exactness import APPROXIMATE, EXACT
+from colabel.joint.base import APPROXIMATE, EXACT
 from tests.joint.field.test_belief import forests
 from tests.joint.field.test_pairwise_field import build, chain_field, dense_field
 from tests.joint.oracle import make_space, possible_evidence

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colabel.joint import PairwiseField
-from colabel.joint.exactness import APPROXIMATE
+from colabel.joint.base import APPROXIMATE
 from tests.joint.oracle import Oracle, make_space, possible_evidence
 from tests.joint.test_against_enumeration import assert_same
 

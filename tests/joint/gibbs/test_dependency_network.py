@@ -9,7 +9,7 @@ import pytest
 
 from colabel.decide import decide
 from colabel.joint import DependencyNetwork, LinearConditionals
-from colabel.joint.exactness import APPROXIMATE
+from colabel.joint.base import APPROXIMATE
 from colabel.joint.gibbs.diagnostics import effective_sample_size
 from colabel.labels import MISSING
 from tests.joint.gibbs.networks import Opaque, oracle_of, random_network

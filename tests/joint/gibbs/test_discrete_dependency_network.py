@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.joint import DiscreteDependencyNetwork, LinearConditionals
-from colabel.joint.exactness import APPROXIMATE
+from colabel.joint.base import APPROXIMATE
 from colabel.joint.gibbs.dependency_network import fixed_point, one_pass
 from colabel.labels import MISSING
 from tests.joint.gibbs.networks import random_network

@@ -11,7 +11,7 @@ from scipy.special import expit
 from colabel.joint import LinearConditionals
 from colabel.joint.gibbs import kernels
 from colabel.joint.gibbs import sampler as gibbs
-from colabel.joint.gibbs.random import chain_keys, random_labels, random_orders, uniforms
+from colabel.joint.gibbs.kernels import chain_keys, random_labels, random_orders, uniforms
 from colabel.joint.gibbs.sampler import GibbsOptions, run
 from colabel.labels import MISSING
 from tests.joint.gibbs.networks import Opaque, random_network

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from colabel.joint import LDSPosterior
-from colabel.joint.exactness import APPROXIMATE
+from colabel.joint.base import APPROXIMATE
 from colabel.joint.lds.posterior import chosen_inference
 from colabel.labels import MISSING
 from tests.joint.lds.oracle import draw_rows, random_network, slow_copy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colabel import VectorList
-from colabel.joint.vectors import lists
+from colabel.joint.vectors import vector_list as lists
 from tests.joint.oracle import make_space
 
 pytestmark = pytest.mark.filterwarnings("error")

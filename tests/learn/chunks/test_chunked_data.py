@@ -13,8 +13,7 @@ pytest.importorskip("dask")
 from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
 from colabel.learn import row_chance
-from colabel.learn.chunks.chunked_data import counting_passes, drawn_rows
-from colabel.learn.chunks.reading import chunked_data, seen_labels
+from colabel.learn.chunks.chunked_data import chunked_data, counting_passes, drawn_rows, seen_labels
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.linear import LinearLearner

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from colabel.learn.crf import curvature
-from colabel.learn.crf.curvature import Interactions, RoundCoordinates, curvature_blocks, tune
-from colabel.learn.crf.proximal import Penalty
+from colabel.learn.crf.curvature import (
+    Interactions,
+    Penalty,
+    RoundCoordinates,
+    curvature_blocks,
+    tune,
+)
 from colabel.learn.crf.pseudo_likelihood import (
     FieldLayout,
     Parameters,

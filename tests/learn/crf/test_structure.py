@@ -9,8 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from colabel.learn.crf import learner
-from colabel.learn.crf.curvature import tune
-from colabel.learn.crf.proximal import Penalty, learn_structure, project_cones, shrink_groups
+from colabel.learn.crf.curvature import Penalty, learn_structure, project_cones, shrink_groups, tune
 from colabel.learn.crf.pseudo_likelihood import (
     FieldLayout,
     Parameters,

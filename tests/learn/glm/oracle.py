@@ -13,9 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design
 from colabel.learn.glm import path
-from colabel.learn.glm.lbfgs import LBFGS, Ridge, Solution
+from colabel.learn.glm.lbfgs import LBFGS, Ridge, RowsObjective, Solution
 from colabel.learn.glm.losses import Loss, loss_for
-from colabel.learn.glm.objective import RowsObjective
 from colabel.learn.glm.path import Block, LocalRows, informed_tasks, log_probabilities
 from colabel.learn.glm.path import Tasks as SmallTasks
 

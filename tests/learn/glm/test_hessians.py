@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from colabel.learn.design import Design
-from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.lbfgs import LBFGS, RowsObjective
 from colabel.learn.glm.losses import loss_for
-from colabel.learn.glm.objective import RowsObjective
 from tests.learn.glm.oracle import Tasks, fit_tasks
 
 

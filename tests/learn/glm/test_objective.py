@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from colabel.learn.design import Design
-from colabel.learn.glm.lbfgs import Ridge
+from colabel.learn.glm.lbfgs import OwnScores, Ridge, RowsObjective
 from colabel.learn.glm.losses import loss_for
-from colabel.learn.glm.objective import OwnScores, RowsObjective
 from tests.learn.glm.oracle import softmax_targets
 from tests.learn.glm.shapes import features, weights
 

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from colabel.learn.structure.branching import maximum_branching
+from colabel.learn.structure.screening import maximum_branching
 
 
 def total(parents, weights, root_weights) -> float:

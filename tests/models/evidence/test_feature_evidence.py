@@ -25,7 +25,7 @@ from colabel import (
     PairwiseCRF,
     feature_evidence,
 )
-from colabel.models.evidence.shapley import shapley_values
+from colabel.models.evidence.evidence import shapley_values
 
 LINEAR = [
     BinaryRelevance(C=1.0),

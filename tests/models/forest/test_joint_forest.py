@@ -14,12 +14,16 @@ from colabel.joint import Independent, Mixture, Tree, VectorList
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.forest.forest import Forest, Grown
-from colabel.models.forest import _learning
-from colabel.models.forest._evidence import Evidence
-from colabel.models.forest._learning import learn
-from colabel.models.forest._parts import VectorPool, leaf_lists, smooth_tables
-from colabel.models.forest._row_vectors import RowVectors
-from colabel.models.forest._vector_forest import VectorForest
+from colabel.models.forest import joint_forest
+from colabel.models.forest._vector_forest import (
+    Evidence,
+    RowVectors,
+    VectorForest,
+    VectorPool,
+    leaf_lists,
+    smooth_tables,
+)
+from colabel.models.forest.joint_forest import learn
 
 SIZES = (2, 3, 2)
 SHARE = 0.02  # of the frequencies in what is smoothed
@@ -396,7 +400,7 @@ def test_without_room_for_the_tables_of_a_tree_there_is_none(rng, monkeypatch):
     X = rng.normal(size=(60, 2))
     Y = np.repeat((X[:, :1] > 0).astype(int), 3, axis=1)
     assert (JointForest(10, random_state=0).fit(X, Y).tree_ >= 0).sum() == 2
-    monkeypatch.setattr(_learning, "_MOST_CELLS", 60 * 8 - 1)  # two edges of four cells
+    monkeypatch.setattr(joint_forest, "_MOST_CELLS", 60 * 8 - 1)  # two edges of four cells
     model = JointForest(10, random_state=0).fit(X, Y)
     assert (model.tree_ < 0).all()
     assert np.isfinite(model.joint(X).log_prob(Y)).all()

@@ -11,7 +11,7 @@ import pytest
 
 from colabel import LDSMixture, decide
 from colabel.joint import LDSPosterior
-from colabel.joint.exactness import APPROXIMATE
+from colabel.joint.base import APPROXIMATE
 from colabel.labels import LabelSpace
 from colabel.models.lds.learning import EMOptions, learn_network
 from colabel.preprocess import FeatureBins

@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.numeric import bin_sums
 from colabel.core.parameters import check_integer
-from colabel.joint.base import Joint, Listed
-from colabel.joint.chain import _sums as sums
+from colabel.joint.base import Exactness, Joint, Listed
+from colabel.joint.chain import _search
 from colabel.joint.chain import prefixes as grown
 from colabel.joint.chain._links import Links, PrunedLinks
 from colabel.joint.chain._search import BranchAndBound, ChainSearch, above, as_search
 from colabel.joint.chain.prefixes import Prefixes
-from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence
 from colabel.joint.vectors import VectorList
@@ -123,7 +122,7 @@ class Chain(Joint):
             )
         check_integer("limit", limit, 1)
         check_integer("n_samples", n_samples, 1)
-        effort = sums.Effort(limit, n_samples, seed)
+        effort = _search.Effort(limit, n_samples, seed)
         known = np.full((links.n_rows, space.n_labels), MISSING, dtype=np.int32)
         self._set(space, order, links, as_search(inference), effort, known)
 
@@ -133,7 +132,7 @@ class Chain(Joint):
         order: Indices,
         links: Links,
         search: ChainSearch,
-        effort: sums.Effort,
+        effort: _search.Effort,
         known: Codes,
     ) -> None:
         super().__init__(space, links.n_rows)
@@ -143,8 +142,8 @@ class Chain(Joint):
         self._effort = effort
         self._known = known  # in chain order
         self._log_evidence: Array | None = None
-        summed = bool(sums.is_enumerable(links, known, effort).all())
-        weighed = bool(sums.is_mass_enumerable(links, known, effort).all())
+        summed = bool(_search.is_enumerable(links, known, effort).all())
+        weighed = bool(_search.is_mass_enumerable(links, known, effort).all())
         answers = {"mode": search.exact, "sums": summed, "log_prob": weighed}
         self.exact = Exactness(question for question, exactly in answers.items() if exactly)
         self.how = f"{search.how} {self._how_sums(summed)}"
@@ -207,7 +206,7 @@ class Chain(Joint):
         some._effort = replace(self._effort, n_samples=n_samples)
         best = [table.argmax(axis=1) for table in some.marginal_tables()]
         codes = np.stack(best, axis=1).astype(np.int32)[:, self.order]
-        log_prob = sums.log_mass(some.links, codes, self._effort)
+        log_prob = _search.log_mass(some.links, codes, self._effort)
         return Prefixes(rows, codes, log_prob).take(log_prob > -np.inf)
 
     @property
@@ -230,7 +229,7 @@ class Chain(Joint):
         asked = codes[:, self.order]
         both = np.where(asked == MISSING, self._known, asked).astype(np.int32)
         contradicts = ((self._known != MISSING) & (both != self._known)).any(axis=1)
-        mass = sums.log_mass(self.links, both, self._effort) - self._evidence_mass()
+        mass = _search.log_mass(self.links, both, self._effort) - self._evidence_mass()
         return np.where(contradicts, -np.inf, mass)
 
     def marginal_tables(self) -> list[Array]:
@@ -241,7 +240,7 @@ class Chain(Joint):
             if enumerable:
                 return self._listed(part, enumerable)[0].marginal_tables()
             links, known = self.links.take(part), self._known[part]
-            found = sums.sampled_marginals(links, known, self._effort)
+            found = _search.sampled_marginals(links, known, self._effort)
             return [found[position] for position in place]
 
         return self._by_parts(tables)
@@ -274,7 +273,7 @@ class Chain(Joint):
 
     def _by_parts(self, work: Callable[[Indices, bool], Sequence[Array]]) -> list[Array]:
         """Join what work makes of rows that are summed together, array by array."""
-        parts = list(sums.parts(self.links, self._known, self._effort))
+        parts = list(_search.parts(self.links, self._known, self._effort))
         parts = parts or [(np.arange(0), True)]
         found = [work(*part) for part in parts]
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
@@ -288,11 +287,11 @@ class Chain(Joint):
             none = VectorList.of_shared_and_own(self.space, codes, codes[:, None], np.empty((0, 0)))
             return none, np.empty(0)
         if enumerable:
-            codes, log_prob = sums.every(links, known[0])
+            codes, log_prob = _search.every(links, known[0])
             own = np.empty((len(rows), 0, d), dtype=np.int32)
             codes = self._to_labels(codes)
             return VectorList.of_shared_and_own(self.space, codes, own, log_prob), np.empty(0)
-        draws = sums.sampled(links, known, self._effort)
+        draws = _search.sampled(links, known, self._effort)
         vectors, weight = draws.vectors, draws.vector_weight
         possible = np.where(weight > 0, vectors.log_prob, 0.0)
         starts = np.searchsorted(vectors.rows, np.arange(len(rows) + 1))
@@ -312,7 +311,7 @@ class Chain(Joint):
         Given evidence that cannot be enumerated, they are resampled by weight from `n_samples`
         draws of each row.
         """
-        drawn = sums.sample(self.links, self._known, self._effort, size, rng)
+        drawn = _search.sample(self.links, self._known, self._effort, size, rng)
         return self._to_labels(drawn)
 
     def given_codes(self, evidence: Codes) -> Chain:
@@ -361,7 +360,7 @@ class Chain(Joint):
     def _evidence_mass(self) -> Array:
         """Log-probability (n,) of what is known, computed once."""
         if self._log_evidence is None:
-            self._log_evidence = sums.log_mass(self.links, self._known, self._effort)
+            self._log_evidence = _search.log_mass(self.links, self._known, self._effort)
         return self._log_evidence
 
     def _to_labels(self, codes: Codes) -> Codes:

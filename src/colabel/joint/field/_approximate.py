@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, Codes, Flags, Indices, Keys
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
+from colabel.joint.base import APPROXIMATE, Exactness
 from colabel.joint.elimination import Elimination, eliminate
-from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
 from colabel.joint.field._flat import (
     WALL,
@@ -29,7 +29,7 @@ from colabel.joint.field._flat import (
 )
 from colabel.joint.field._tables import FieldTables
 from colabel.joint.gibbs.diagnostics import SUSPICIOUS, diagnose
-from colabel.joint.gibbs.random import chain_keys
+from colabel.joint.gibbs.kernels import chain_keys
 from colabel.joint.gibbs.sampler import (
     Compiled,
     GibbsOptions,

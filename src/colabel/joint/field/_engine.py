@@ -17,10 +17,10 @@ from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.threads import map_threads
 from colabel.joint import elimination as passes
 from colabel.joint._long_sums import long_sum, rounded
+from colabel.joint.base import EXACT, Exactness, common
 from colabel.joint.elimination import Elimination
-from colabel.joint.exactness import EXACT, Exactness, common
 from colabel.joint.field._tables import FieldTables
-from colabel.joint.vectors import lists
+from colabel.joint.vectors.vector_list import drawn_entries, leading_entries
 from colabel.labels import all_vectors
 
 Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
@@ -460,7 +460,7 @@ class Enumeration(FieldEngine):
         def leading(chunk: slice) -> tuple[Indices, Array]:
             scores = self._scores(self._field.rows(chunk))
             starts = np.arange(len(scores) + 1) * self._n_states
-            entry = lists.leading_entries(scores.ravel(), starts, k).reshape(-1, k)
+            entry = leading_entries(scores.ravel(), starts, k).reshape(-1, k)
             return entry - starts[:-1, None], scores.ravel()[entry]
 
         parts = self._by_chunks(leading)
@@ -475,7 +475,7 @@ class Enumeration(FieldEngine):
             weights = self._scores(self._field.rows(chunk))
             weights -= weights.max(axis=1, keepdims=True)
             starts = np.arange(len(weights) + 1) * self._n_states
-            entry = lists.drawn_entries(np.exp(weights).ravel(), starts, uniform[chunk])
+            entry = drawn_entries(np.exp(weights).ravel(), starts, uniform[chunk])
             return entry - starts[:-1, None]
 
         return self._codes_at(np.concatenate(self._by_chunks(drawn)).T)

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
-from colabel.joint.base import Joint
+from colabel.joint.base import Joint, common
 from colabel.joint.elimination import Elimination, eliminate, merged
-from colabel.joint.exactness import common
 from colabel.joint.field._approximate import BeliefPropagation, GibbsField
 from colabel.joint.field._engine import (
     ComponentReport,

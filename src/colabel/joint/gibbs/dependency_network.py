@@ -19,12 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
-from colabel.joint.base import Joint
+from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.elimination import draw
-from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.gibbs.diagnostics import GibbsDiagnostics, diagnose
-from colabel.joint.gibbs.random import chain_keys, distinct_keys, random_orders
+from colabel.joint.gibbs.kernels import chain_keys, distinct_keys, random_orders
 from colabel.joint.gibbs.sampler import (
     Conditionals,
     GibbsOptions,

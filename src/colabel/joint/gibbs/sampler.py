@@ -22,8 +22,7 @@ from colabel.core.label_features import column_owner, label_columns
 from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import check_integer
 from colabel.core.threads import map_threads, n_threads
-from colabel.joint.gibbs.kernels import Network, run_rows
-from colabel.joint.gibbs.random import random_labels, random_orders, uniforms
+from colabel.joint.gibbs.kernels import Network, random_labels, random_orders, run_rows, uniforms
 from colabel.labels import MISSING
 
 # Blocks of rows a thread is given: enough of them to even out rows that flip more than others.

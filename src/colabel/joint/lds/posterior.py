@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.parameters import check_choice
-from colabel.joint.exactness import APPROXIMATE, EXACT
+from colabel.joint.base import APPROXIMATE, EXACT
 from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.user_terms import contradictions
 from colabel.joint.vectors import ListsByChunks, VectorList

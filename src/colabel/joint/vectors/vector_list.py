@@ -1,4 +1,9 @@
-"""VectorList: for each row a list of label vectors with weights, and nothing else."""
+"""VectorList: for each row a list of label vectors with weights, and nothing else.
+
+Lists of different lengths, one per row, end to end in flat arrays.
+
+As in a CSR matrix, the entries of row r stand at positions ``indptr[r]`` to ``indptr[r + 1]``.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +22,111 @@ from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import as_bytes, bin_sums
 from colabel.core.threads import map_threads
-from colabel.joint.base import Joint, Listed
-from colabel.joint.exactness import EXACT, Exactness
+from colabel.joint.base import EXACT, Exactness, Joint, Listed
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence, merged_evidence
-from colabel.joint.vectors import lists
 from colabel.labels import MISSING, LabelSpace, all_vectors
 from colabel.rules import CompiledRules
+
+_SORTED_WHOLE = 64  # lists so short are sorted without looking for their best first
+
+
+def row_of_entries(indptr: Indices) -> Indices:
+    """Row (N,) of every entry."""
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+
+def row_max(values: Array, indptr: Indices) -> Array:
+    """Largest value (n,) of each row, -inf for a row without entries."""
+    return _reduced(np.maximum, values, indptr, -np.inf)
+
+
+def row_sum(values: Array, indptr: Indices) -> Array:
+    """Sum (n,) of each row."""
+    return _reduced(np.add, values, indptr, 0.0)
+
+
+def row_log_sum(values: Array, indptr: Indices, largest: Array | None = None) -> Array:
+    """Log of the sum of exponentials (n,) of each row, -inf for a row without entries.
+
+    `largest` (n,) is what `row_max` would find, where that is known.
+    """
+    if largest is None:
+        largest = row_max(values, indptr)
+    shift = np.where(np.isneginf(largest), 0.0, largest)
+    total = row_sum(np.exp(values - shift[row_of_entries(indptr)]), indptr)
+    with np.errstate(divide="ignore"):
+        found: Array = np.log(total) + shift
+    return found
+
+
+def _reduced(operation: np.ufunc, values: Array, indptr: Indices, of_nothing: float) -> Array:
+    found = np.full(len(indptr) - 1, of_nothing)
+    filled = indptr[:-1] < indptr[1:]
+    found[filled] = operation.reduceat(values, indptr[:-1][filled])
+    return found
+
+
+def kept_entries(keep: Flags, indptr: Indices) -> Indices:
+    """The `indptr` of what is left when only the marked entries (N,) are kept."""
+    return np.concatenate([[0], np.cumsum(keep)])[indptr]
+
+
+def entries_of_rows(rows: Indices, indptr: Indices) -> tuple[Indices, Indices]:
+    """Positions of all the entries of some rows, which may repeat, and their `indptr`."""
+    lengths = np.diff(indptr)[rows]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return np.arange(starts[-1]) + np.repeat(indptr[rows] - starts[:-1], lengths), starts
+
+
+def merged_entries(
+    indptr: Indices, indices: Codes, log_weights: Array, n_vectors: int
+) -> tuple[Indices, Codes, Array]:
+    """Sort each row's entries by the vector they name, and add up those that name the same."""
+    key = row_of_entries(indptr) * n_vectors + indices
+    if (key[1:] > key[:-1]).all():
+        return indptr, indices, log_weights
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    first = np.concatenate([np.ones(min(1, len(key)), dtype=bool), key[1:] != key[:-1]])
+    places = np.concatenate([np.flatnonzero(first), [len(key)]])
+    return (
+        kept_entries(first, indptr),
+        indices[order][first],
+        row_log_sum(log_weights[order], places),
+    )
+
+
+def leading_entries(values: Array, indptr: Indices, k: int) -> Indices:
+    """Entries with the k largest values of each row, rows ascending and best first.
+
+    In a tie the first of the list wins.
+    """
+    candidate = np.ones(len(values), dtype=bool)
+    for r in np.flatnonzero(np.diff(indptr) > max(k, _SORTED_WHOLE)):
+        own = slice(indptr[r], indptr[r + 1])
+        candidate[own] = values[own] >= np.partition(values[own], -k)[-k]
+    entry = np.flatnonzero(candidate)
+    row = row_of_entries(indptr)[entry]
+    order = np.lexsort((-values[entry], row))  # stable: ties stay in list order
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    found: Indices = entry[order[rank < k]]
+    return found
+
+
+def drawn_entries(prob: Array, indptr: Indices, uniform: Array) -> Indices:
+    """Draw entries (n, size) of each row by uniform numbers (n, size); no row may be empty."""
+    cumulated = np.cumsum(prob)
+    before = np.concatenate([[0.0], cumulated])[indptr[:-1]]
+    total = cumulated[indptr[1:] - 1]
+    target = before[:, None] + uniform * (total - before)[:, None]
+    found = np.searchsorted(cumulated, target, side="right")
+    # rounding may carry a number past the row's ends: its first or last possible entry is meant
+    first = np.searchsorted(cumulated, before, side="right")
+    last = np.searchsorted(cumulated, total, side="left")
+    inside: Indices = np.clip(found, first[:, None], last[:, None])
+    return inside
+
 
 _FAR = 1e3  # from zero, of log-weights: their sums lose digits there
 
@@ -194,7 +297,7 @@ class VectorList(Joint):
         as_one, first, copy_of = np.unique(as_bytes(codes), return_index=True, return_inverse=True)
         if len(as_one) < len(codes):
             codes, indices = codes[first], copy_of.ravel()[indices]
-        merged = lists.merged_entries(indptr, indices.astype(np.int32), log_weights, len(codes))
+        merged = merged_entries(indptr, indices.astype(np.int32), log_weights, len(codes))
         self._set(space, codes, *merged)
         empty = np.flatnonzero(np.isneginf(self.log_total))
         if empty.size:
@@ -216,15 +319,15 @@ class VectorList(Joint):
         self.vectors = vectors
         possible = log_weights > -np.inf
         if not possible.all():
-            indptr = lists.kept_entries(possible, indptr)
+            indptr = kept_entries(possible, indptr)
             indices, log_weights = indices[possible], log_weights[possible]
         self.indptr, self.indices = indptr, indices
         # Beside weights of 1e9 their log-total is known to 1e-7 only: the row's largest goes first.
         # Weights that are log-probabilities already are left as they are.
-        largest = lists.row_max(log_weights, indptr)
+        largest = row_max(log_weights, indptr)
         shift = np.where(np.isfinite(largest) & (np.abs(largest) > _FAR), largest, 0.0)
         shifted = log_weights - shift[self._row]
-        log_sum = lists.row_log_sum(shifted, indptr, largest - shift)
+        log_sum = row_log_sum(shifted, indptr, largest - shift)
         self.log_total = log_sum + shift
         self.log_weights = shifted - log_sum[self._row]
         self._far_weights = log_weights if shift.any() else None
@@ -232,7 +335,7 @@ class VectorList(Joint):
     @cached_property
     def _row(self) -> Indices:
         """Row (N,) of each entry."""
-        return lists.row_of_entries(self.indptr)
+        return row_of_entries(self.indptr)
 
     # Sums
 
@@ -258,7 +361,7 @@ class VectorList(Joint):
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
-        found = lists.row_sum(-np.exp(self.log_weights) * self.log_weights, self.indptr)
+        found = row_sum(-np.exp(self.log_weights) * self.log_weights, self.indptr)
         return np.maximum(found, 0.0)
 
     def _size_marginals(self) -> SizeMarginals:
@@ -283,8 +386,8 @@ class VectorList(Joint):
             rows = np.flatnonzero(partial)
             some = self.rows(rows)
             agree = some._agrees(codes[rows])
-            left = lists.kept_entries(agree, some.indptr)
-            found[rows] = np.minimum(lists.row_log_sum(some.log_weights[agree], left), 0.0)
+            left = kept_entries(agree, some.indptr)
+            found[rows] = np.minimum(row_log_sum(some.log_weights[agree], left), 0.0)
         return found
 
     def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
@@ -318,7 +421,7 @@ class VectorList(Joint):
 
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors; in a tie the first one listed."""
-        best = lists.row_max(self.log_weights, self.indptr)
+        best = row_max(self.log_weights, self.indptr)
         entry = np.flatnonzero(self.log_weights == best[self._row])
         row, first = np.unique(self._row[entry], return_index=True)
         codes = np.zeros((self.n_rows, self.space.n_labels), dtype=np.int32)
@@ -328,7 +431,7 @@ class VectorList(Joint):
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         k = self._at_most_all(k)
-        entry = lists.leading_entries(self.log_weights, self.indptr, k)
+        entry = leading_entries(self.log_weights, self.indptr, k)
         row = self._row[entry]
         place = row, np.arange(len(row)) - np.searchsorted(row, row)
         codes = np.zeros((self.n_rows, k, self.space.n_labels), dtype=np.int32)
@@ -350,7 +453,7 @@ class VectorList(Joint):
 
     def inverted(self, uniform: Array) -> Codes:
         """Return draws (size, n, d) by uniform numbers (n, size), inverting the distribution."""
-        entry = lists.drawn_entries(np.exp(self.log_weights), self.indptr, uniform)
+        entry = drawn_entries(np.exp(self.log_weights), self.indptr, uniform)
         found: Codes = self.vectors[self.indices[entry.T]]
         return found
 
@@ -371,13 +474,13 @@ class VectorList(Joint):
         """
         agree = self._agrees(evidence)
         weights = self._given_weights(np.flatnonzero(agree))
-        return self._with(lists.kept_entries(agree, self.indptr), self.indices[agree], weights)
+        return self._with(kept_entries(agree, self.indptr), self.indices[agree], weights)
 
     def _obeying(self, rules: CompiledRules) -> tuple[VectorList, Array]:
         obeys = rules.may_hold(self.vectors)[self.indices]
-        mass = lists.row_log_sum(self.log_weights[obeys], lists.kept_entries(obeys, self.indptr))
+        mass = row_log_sum(self.log_weights[obeys], kept_entries(obeys, self.indptr))
         keep = obeys | np.isneginf(mass)[self._row]
-        indptr = lists.kept_entries(keep, self.indptr)
+        indptr = kept_entries(keep, self.indptr)
         entries = np.flatnonzero(keep)
         joint = self._with(indptr, self.indices[entries], self._given_weights(entries))
         return joint, np.minimum(mass, 0.0)
@@ -406,7 +509,7 @@ class VectorList(Joint):
     def rows(self, index: Rows) -> VectorList:
         """Return the joint of some of the rows."""
         chosen = np.arange(self.n_rows)[index]
-        entries, indptr = lists.entries_of_rows(chosen, self.indptr)
+        entries, indptr = entries_of_rows(chosen, self.indptr)
         return self._with(indptr, self.indices[entries], self._given_weights(entries))
 
     def reweighted(self, log_weights: Array) -> VectorList:

@@ -25,9 +25,8 @@ from colabel.learn.design import (
     half_way,
     prefers_row_space,
 )
-from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.lbfgs import LBFGS, Objective, hessian_cost
 from colabel.learn.glm.losses import Sums
-from colabel.learn.glm.objective import Objective, hessian_cost
 from colabel.learn.glm.path import Block, LocalRows, Tasks
 from colabel.learn.linear import Batch, LinearLearning, RowsInMemory
 

@@ -27,8 +27,7 @@ from colabel.joint import PairwiseField
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, is_chunked
 from colabel.learn.crf.chunked_field import ChunkedFieldData
-from colabel.learn.crf.curvature import StateLikelihood, tune
-from colabel.learn.crf.proximal import Penalty, Structure, learn_structure
+from colabel.learn.crf.curvature import Penalty, StateLikelihood, Structure, learn_structure, tune
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
     FieldLayout,

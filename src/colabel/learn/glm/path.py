@@ -27,9 +27,8 @@ from colabel.core.arrays import Array, Flags, Indices, cast, host, like, xp_of
 from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
 from colabel.learn.conditional import scores_of
 from colabel.learn.glm.device import GroupedRows
-from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
+from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, OwnScores, Ridge, RowsObjective
 from colabel.learn.glm.losses import Loss, loss_for
-from colabel.learn.glm.objective import OwnScores, RowsObjective
 
 _ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
 

@@ -50,9 +50,9 @@ from colabel.models._learning import (
     everything,
     linear_learner,
     refuse_missing,
+    with_draws,
     with_label_columns,
 )
-from colabel.models._missing import with_draws
 
 
 def linear_links(

@@ -17,9 +17,9 @@ from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
 from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork, sums_by_state
 from colabel.labels import MISSING
-from colabel.learn.smoothing import SmoothingScorer
 from colabel.learn.structure.bayes_network import Parents
 from colabel.metrics import f1_label
+from colabel.models.discrete_features import SmoothingScorer
 
 # Of the tables of P(value of a feature | state of a set): one gibibyte.
 _MOST_NUMBERS = 2**27

@@ -19,7 +19,6 @@ from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.lds.posterior import Inference, chosen_inference
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
-from colabel.learn.smoothing import choose_smoothing
 from colabel.learn.structure.bayes_network import Parents, learn_bayes_network
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
@@ -27,6 +26,7 @@ from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
+    choose_smoothing,
     complete_rows,
     feature_position,
     fit_features,

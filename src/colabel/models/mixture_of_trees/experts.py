@@ -17,9 +17,8 @@ from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import Design, linear_scores
-from colabel.learn.glm.lbfgs import LBFGS, Ridge
+from colabel.learn.glm.lbfgs import LBFGS, Ridge, RowsObjective
 from colabel.learn.glm.losses import Sums, loss_for
-from colabel.learn.glm.objective import RowsObjective
 from colabel.learn.glm.path import FittedTasks, shut_scores
 from colabel.learn.linear import LinearLearner, LinearLearning, LinearModels
 from colabel.models.chain.learning import (

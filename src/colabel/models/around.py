@@ -1,45 +1,301 @@
-"""ConformalSets: sets of label vectors that hold the true one with a probability one chooses."""
+"""Models around a fitted model: rules that answers obey, thresholds, and sets with coverage."""
 
 from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Annotated, Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.estimators import attribute
 from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice, check_flag, check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Between, Estimator, refuse_unless, stored
 from colabel.decide import (
+    F1,
     NONCONFORMITIES,
     RISKS,
     CalibrationScores,
+    Decision,
     HeldOutErrors,
+    Jaccard,
     LabelSets,
     Nonconformity,
     NonconformityName,
     RiskName,
+    Subset,
     conformal_sets,
     p_value,
     stated_words,
 )
+from colabel.decide.decisions import Above, tuned_threshold
 from colabel.joint import Joint, Mixture
 from colabel.joint.user_terms import codes_of_labels
-from colabel.labels import MISSING
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
-from colabel.models._cross_fitting import counted, held_out_folds
+from colabel.models._cross_fitting import counted, held_out_folds, require_joint
 from colabel.models._learning import can_hold_out, make_folds
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import row_chunks
 from colabel.models.with_estimator import AroundModel
-from colabel.models.wrapped import joint_of
+from colabel.models.wrapped import joint_of, model_inside, with_model_inside
+from colabel.rules import CompiledRules, Rules
+
+_CANDIDATES = 64  # label vectors that a decision chooses among where its own choice breaks a rule
+
+
+@stored("ruled-classifier")
+class RuledClassifier(AroundModel):
+    r"""A model whose answers obey rules on label sets: implications, exclusions, counts.
+
+    The joint of the model is conditioned on the rules, :math:`P(y \mid x, y \text{ obeys})`, so
+    that probabilities, modes, samples and decisions are about allowed label sets alone.
+
+    Parameters
+    ----------
+    rules : Rules or str
+        What is known, see `colabel.rules.Rules`; a file keeps their text.
+    violations : {"drop", "keep", "refuse"}
+        What becomes of training rows that break a rule: they are left out with a warning that
+        names them, learned from all the same, or an error.
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`. Where the label set of least expected loss
+        breaks a rule, the best allowed one among the 64 most probable is taken.
+
+    Attributes
+    ----------
+    estimator_ : fitted model
+    rules_ : str
+        The rules as text.
+    n_violating_ : int
+        Training rows that break a rule.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance, RuledClassifier
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> rules = "square -> not prime\neven and prime -> not above_four"
+    >>> model = RuledClassifier(BinaryRelevance(C=0.01), rules)
+    >>> model = model.fit(data.X[:600], data.Y[:600], label_names=data.label_names)
+    >>> predicted = model.predict(data.X[600:])
+    >>> bool((predicted[:, 1] & predicted[:, 2]).any())  # prime and square at once
+    False
+    """
+
+    rules: Any = field(default="", kw_only=False)
+    violations: Literal["drop", "keep", "refuse"] = "drop"
+    n_jobs: ClassVar[None] = None  # type: ignore[misc]
+    verbose: ClassVar[int] = 0  # type: ignore[misc]
+    estimator_: Annotated[Any, "sizes p", Estimator(does="joint")] = attribute()
+    rules_: str = attribute()
+    n_violating_: int = attribute()
+
+    short_name = "ruled"
+
+    def decision_rule(self) -> Decision:
+        """Return how `predict` chooses the labels of a joint: among the sets that obey."""
+        rule = super().decision_rule()
+        text = getattr(self, "rules_", "")
+        return _Obeying(rule, text) if text and not isinstance(rule, Subset) else rule
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("violations", self.violations, ("drop", "keep", "refuse"))
+        if not isinstance(self.rules, Rules | str):
+            raise ValueError(f"rules={self.rules!r} must be text or colabel.rules.Rules.")
+
+    def _learn(self, data: TrainingData) -> None:
+        rules = Rules.parse(self.rules) if isinstance(self.rules, str) else self.rules
+        obeys = rules.compiled(self.label_space_).may_hold(data.codes)
+        breaking = np.flatnonzero(~obeys)
+        if len(breaking) and self.violations != "keep":
+            said = f"{len(breaking)} of {len(obeys)} training rows break a rule"
+            if self.violations == "refuse" or not obeys.any():
+                raise ValueError(f"{said}: mend them, change the rules, or keep them.")
+            which = "Rules.violations, or colabel rules --check, says which."
+            warnings.warn(f"{said} and are left out: {which}", UserWarning, stacklevel=4)
+            data = data.take(np.flatnonzero(obeys))
+        self.estimator_ = self._fitted(data, self._seed())
+        self.rules_, self.n_violating_ = str(rules), len(breaking)
+
+    def _joint(self, X: Any) -> Joint:
+        joint = joint_of(self.estimator_, X)
+        return joint.subject_to(_compiled(self.rules_, joint.space)) if self.rules_ else joint
+
+
+@lru_cache(maxsize=8)
+def _compiled(text: str, space: LabelSpace) -> CompiledRules:
+    """Rules of a model, read and bound to its labels once."""
+    return Rules.parse(text, folder=None).compiled(space)
+
+
+@dataclass(frozen=True)
+class _Obeying(Decision):
+    """A decision, or the best of a row's most probable vectors where it would break a rule."""
+
+    rule: Decision
+    text: str
+
+    def codes(self, joint: Joint) -> Codes:
+        """Return the codes (n, d) that are decided for; modes obey already."""
+        codes = self.rule.codes(joint)
+        obeys = _compiled(self.text, joint.space).may_hold(codes)
+        for row in np.flatnonzero(~obeys):
+            codes[row] = self._best_allowed(joint.rows(np.array([row])))
+        return codes
+
+    def _best_allowed(self, joint: Joint) -> Codes:
+        """Return the vector (d,) of least expected loss among a row's most probable ones."""
+        found, log_prob = joint.top_k_codes(_CANDIDATES)
+        vectors, weights = found[0], np.exp(log_prob[0])
+        if isinstance(self.rule, F1 | Jaccard):
+            shared = ((vectors[:, None] == 1) & (vectors[None] == 1)).sum(axis=2)
+            sizes = (vectors == 1).sum(axis=1)
+            total = sizes[:, None] + sizes[None]
+            f1, jaccard = 2 * shared, shared * total / np.maximum(total - shared, 1)
+            gained = f1 if isinstance(self.rule, F1) else jaccard
+            utility = np.where(total == 0, 1.0, gained / np.maximum(total, 1))
+        else:
+            utility = (vectors[:, None] == vectors[None]).mean(axis=2)
+        best: Codes = vectors[int(np.argmax(utility @ weights))]
+        return best
+
+
+@stored("thresholded-classifier")
+class ThresholdedClassifier(AroundModel):
+    r"""A model that predicts a label where its probability exceeds the label's threshold.
+
+    .. math:: h_i(x) = [P(y_i = 1 \mid x) > t_i]
+
+    The thresholds are those that maximise the F1 of each label, and so the macro-F1, over
+    probabilities of rows that were held out; all folds together. Rare labels gain most: with a
+    threshold of one half they are often not predicted at all. Whether labels make sense together
+    is left out of account; for that, choose a `decision` of the model itself.
+
+    A threshold needs evidence. A label that fewer than 5 of the rows held out carry keeps the
+    threshold 1/2, and so does one whose best cut finds hardly more true rows than chance would: the
+    F1 of a rare label that the features say nothing about is largest where it is predicted in every
+    row, which nobody wants. In a tie the threshold nearest to 1/2 wins. Thresholds lie halfway
+    between two probabilities that occurred.
+
+    scikit-learn's `TunedThresholdClassifierCV` does this for a single label.
+
+    Parameters
+    ----------
+    estimator : model of colabel, or pipeline that ends with one
+        It must have a joint, and every label two values. Another classifier of scikit-learn goes
+        into `BinaryRelevance`.
+    cv : int, float, splitter or iterable
+        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
+        of index arrays (train, test).
+    n_jobs : int or None
+        Joblib workers, over folds.
+
+    Attributes
+    ----------
+    estimator_ : fitted model
+        Of all rows.
+    thresholds_ : (d,) array
+    held_out_f1_ : (d,) array
+        F1 of each label at its threshold, over rows held out; optimistic, as it was maximised.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance, ThresholdedClassifier
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = ThresholdedClassifier(BinaryRelevance(C=0.01), random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500])
+    >>> model.thresholds_.shape, model.predict(data.X[-2:]).shape
+    ((7,), (2, 7))
+    """
+
+    cv: Any = 5
+    decision: ClassVar[str] = "thresholds"  # type: ignore[misc]
+    verbose: ClassVar[int] = 0  # type: ignore[misc]
+    estimator_: Annotated[Any, "sizes p", Estimator(does="joint")] = attribute()
+    thresholds_: Annotated[Array, "d", Between(0.0, 1.0)] = attribute()
+    held_out_f1_: Annotated[Array, "d", Between(0.0, 1.0)] = attribute()
+
+    @staticmethod
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
+        refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
+
+    def _check_parameters(self) -> None:
+        require_joint(self.estimator)
+
+    def _learn(self, data: TrainingData) -> None:
+        for name, classes in zip(self.label_names_, self.label_space_.classes, strict=True):
+            if len(classes) != 2:
+                raise ValueError(
+                    f"Only binary classification is supported. Label {name!r} has {len(classes)}"
+                    f" class{'es' * (len(classes) != 1)}: use the model without thresholds."
+                )
+        seed = self._seed()
+        data, folds = counted(data, make_folds(data, self.cv, seed))
+        self.thresholds_ = np.full(data.n_labels, 0.5)
+        self.held_out_f1_ = np.zeros(data.n_labels)
+        if can_hold_out(folds):  # else too few rows: nothing speaks against one half
+            tests = [folds.of_row == fold for fold in held_out_folds(folds)]
+            prob = np.concatenate(
+                Parallel(n_jobs=self.n_jobs)(
+                    delayed(self._held_out_prob)(data, test, seed) for test in tests
+                )
+            )
+            rows = np.concatenate([np.flatnonzero(test) for test in tests])
+            codes, weight = data.codes[rows], data.row_weights[rows]
+            found = [tuned_threshold(p, c, weight) for p, c in zip(prob.T, codes.T, strict=True)]
+            self.thresholds_, self.held_out_f1_ = np.array(found).T
+        self.estimator_ = self._fitted(data, seed)
+
+    def _held_out_prob(self, data: TrainingData, test: Flags, seed: int) -> Array:
+        """Probabilities (n_test, d) of the rows held out."""
+        model = self._fitted(data.take(~test), seed)
+        joints = (joint_of(model, part) for part in row_chunks(data.X[test], self.label_space_))
+        return np.concatenate(
+            [
+                np.stack([table[:, 1] for table in joint.marginal_tables()], axis=1)
+                for joint in joints
+            ]
+        )
+
+    def _joint(self, X: Any) -> Joint:
+        return joint_of(self.estimator_, X)
+
+    def decision_rule(self) -> Above:
+        """Return how `predict` chooses the labels of a joint."""
+        check_is_fitted(self)
+        return Above(self.thresholds_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def thresholded(model: Any, seed: int | None) -> Any:
+    """Return an unfitted model, or pipeline, whose labels are predicted by thresholds.
+
+    In a pipeline the thresholds belong to the model alone: the features before it are learned once.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance
+    >>> from colabel.models.around import thresholded
+    >>> thresholded(BinaryRelevance(), 0)
+    ThresholdedClassifier(estimator=BinaryRelevance(), random_state=0)
+    """
+    return with_model_inside(model, ThresholdedClassifier(model_inside(model), random_state=seed))
 
 
 @stored("conformal-sets")
