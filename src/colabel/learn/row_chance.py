@@ -54,7 +54,7 @@ class RowRanks:
         units = units_of(*data.column_range)
         if data.n_rows > MOST_SORTED:
             return cls(seed, units, None)
-        return cls(seed, units, data.total(_distinct_digests, seed, units, combine=np.union1d))
+        return cls(seed, units, data.sum(_distinct_digests, seed, units, combine=np.union1d))
 
     @property
     def n_ranks(self) -> int:

@@ -195,7 +195,7 @@ def dependence(learning: Learning, folds: Folds, choice: Indices) -> Array:
 
 def pair_tests(data: TrainingData, scores: Any) -> Array:
     """Score tests (d, d) of pairs, given `cross_fitted_scores` of the rows."""
-    sums: Any = data.total(_pair_sums, scores, combine=added)
+    sums: Any = data.sum(_pair_sums, scores, combine=added)
     return score_statistics(sums, data.cardinalities)
 
 

@@ -495,7 +495,7 @@ class JointClassifier(LabelClassifier):
 
     def _finish(self, data: TrainingData) -> None:
         if self.decision == "seen":
-            self.seen_ = data.total(seen_vectors, combine=joined_vectors)
+            self.seen_ = data.sum(seen_vectors, combine=joined_vectors)
             if not len(self.seen_):
                 raise ValueError(
                     "decision='seen' chooses among the label vectors of training rows, but no row "
