@@ -43,7 +43,7 @@ def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
     monkeypatch.setattr(
         BinaryRelevance, "joint", lambda self, X: (asked.append(len(X)), joint(self, X))[1]
     )
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     parts, _, _ = held_out_experts([Member("alone", ALONE)], data, space, *halves, 3)
     assert asked == [7, 7, 7, 7, 2]
     for name in ("new", "entry", "known", "weight"):

@@ -23,7 +23,7 @@ from colabel.comparing.result import (
     plain,
 )
 from colabel.core.arrays import Array, Codes, Indices
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.decide import Nonconformity, measured_coverage, resolve_decision
 from colabel.labels import MISSING
 from colabel.model_selection import LabelKFold, TimeFolds

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize, minimize_scalar
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.core.numeric import as_bytes, bin_sums, log_sum_exp
 from colabel.core.schema import Between, CodesOf, Distribution, stored
 from colabel.joint import Independent, Joint, Mixture, Reweighted, VectorList

@@ -94,7 +94,7 @@ def test_a_thousand_labels():
 def test_rows_are_asked_a_few_at_a_time(monkeypatch):
     members, _ = joints()
     whole = expert_lists(members, 3)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     parts = expert_lists(members, 3)
     for name in ("indptr", "codes", "log_prob", "most_unlisted"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

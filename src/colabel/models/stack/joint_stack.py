@@ -15,9 +15,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.pipeline import Pipeline
 
-from colabel.core.arrays import Indices, is_sparse
+from colabel.core.arrays import Indices, is_sparse, n_label_columns
 from colabel.core.estimators import attribute
-from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Estimator, bind, stored
