@@ -139,7 +139,7 @@ def test_what_is_not_asked_is_not_worked_out(task):
 def test_many_rows_are_answered_in_parts(task, monkeypatch):
     fitted = learn(Method(BinaryRelevance(C=1.0)), task, TRAIN)
     whole = answer(fitted, task, TEST)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     parts = answer(fitted, task, TEST)
     for name in ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name))

@@ -288,7 +288,7 @@ def test_extra_features_are_coordinates_of_their_own(rng, store):
 def test_rows_are_centred_in_parts(rng, monkeypatch):
     X, extra = tall(rng), rng.normal(size=(300, 2))
     whole = Design.of(X, None, extra)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     parts = Design.of(X, None, extra)
     coef = rng.normal(size=(2, 8))
     np.testing.assert_allclose(

@@ -22,7 +22,7 @@ from colabel.comparing.result import (
     plain,
 )
 from colabel.core.arrays import Array
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.models import JointStack, RuledClassifier
 from colabel.models.around import thresholded
 from colabel.models.wrapped import model_inside, with_model_inside

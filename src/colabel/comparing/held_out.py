@@ -19,8 +19,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.decide import Subset, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace

@@ -21,8 +21,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, UsedColumns, dense, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Indices,
+    UsedColumns,
+    dense,
+    is_sparse,
+    row_slices,
+)
 from colabel.core.compiling import njit
 from colabel.core.numeric import eigenvectors
 

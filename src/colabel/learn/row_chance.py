@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse, row_slices
 from colabel.core.hashing import mix, row_keys
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Indices, label_columns, n_label_columns
 from colabel.core.estimators import attribute
-from colabel.core.label_features import label_columns, n_label_columns
 from colabel.core.parameters import check_choice
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Between, stored

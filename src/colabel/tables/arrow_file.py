@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.tables.frame import Frame, Storage, storage_of_type
 from colabel.tables.source import Count, Seen, Source, ignore
 from colabel.tables.text import PLAIN, ReadingOptions, TableError, first_repeat

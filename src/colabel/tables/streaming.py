@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy import sparse
 
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.tables.checking import LabelTally, TableSummary
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, WordStatistics, choose_columns
 from colabel.tables.csv_file import CsvSource

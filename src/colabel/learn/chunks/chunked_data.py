@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, Flags, Indices, is_dask, is_sparse, one_entry_each
 from colabel.core.hashing import mix
 from colabel.core.journal import Journal
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.core.threads import one_blas_thread
 from colabel.labels.space import LabelSpace, SeenLabels

@@ -29,8 +29,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from colabel.core.arrays import Array, Codes, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, row_slices
 from colabel.core.numeric import as_bytes
 from colabel.learn.crf.pseudo_likelihood import FieldData, FieldLayout, Parameters, PseudoLikelihood
 

@@ -9,8 +9,15 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Indices,
+    column_owner,
+    label_columns,
+    n_label_columns,
+)
 from colabel.core.parameters import checked_grid
 from colabel.core.schema import Below, Between, Is, Unique, bind, refuse_unless, stored
 from colabel.joint.chain import (

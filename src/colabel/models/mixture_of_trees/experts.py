@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, Targets
-from colabel.core.label_features import label_columns
+from colabel.core.arrays import Array, Flags, Indices, Targets, label_columns
 from colabel.core.numeric import log_sum_exp
 from colabel.joint import Chain, Tree
 from colabel.joint.elimination import ROOT
