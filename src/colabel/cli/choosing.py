@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _console as ui
-from colabel.core.files import refuse_input, written_whole
+from colabel.core.files import check_not_input, written_whole
 from colabel.core.progress import columns
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def compare(
     table, options = request.path, request.options
     most = comparing.MOST_ROWS if max_rows is None else max_rows or None
     report = None if no_report else report_file
-    refuse_input(report, table)
+    check_not_input(report, table)
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
     summary = tables.summarise(data)
@@ -295,7 +295,7 @@ def audit(
 
     tables.answers.check_ending(output_file)
     for target in (output_file, page, fix):
-        refuse_input(target, request.path)
+        check_not_input(target, request.path)
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
     request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
@@ -459,7 +459,7 @@ def rules(
     from colabel.rules import Rules
     from colabel.tables import load_table
 
-    refuse_input(output_file, request.path)
+    check_not_input(output_file, request.path)
     data = load_table(request)
     console = ui.output()
     if check is not None:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from colabel.core.arrays import Array
-from colabel.core.files import refuse_input, written_whole
+from colabel.core.files import check_not_input, written_whole
 from colabel.tables.csv_file import as_numbers
 from colabel.tables.text import TableError, state_of
 
@@ -208,7 +208,7 @@ class AnswerFolder:
                     "one, or give them folders of their own."
                 )
         for target in targets:
-            refuse_input(target, *parts)
+            check_not_input(target, *parts)
         return list(targets)
 
     def is_finished(self, part: Path, target: Path) -> bool:

@@ -159,7 +159,7 @@ class TableData:
         known = (labels.codes != MISSING).any(axis=1)
         if not known.all():
             features, labels = features.rows(np.flatnonzero(known)), labels.rows(known)
-        refuse_few(features.n_rows, path)
+        check_enough_rows(features.n_rows, path)
         choice = choose_columns(features, forced)
         left = np.flatnonzero(known)
         return cls(path, features, labels, choice, int((~known).sum()), left)
@@ -193,7 +193,7 @@ def load_table(request: TableRequest) -> TableData:
     return TableData.of(request.path, features, labels, roles.kinds(features.names))
 
 
-def refuse_few(n_rows: int, path: Path) -> None:
+def check_enough_rows(n_rows: int, path: Path) -> None:
     """Refuse a table of too few rows."""
     if n_rows < 2:
         raise TableError(

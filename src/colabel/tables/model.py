@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.schema import Dims, Estimator, Fields, refuse_unless, stored
+from colabel.core.schema import Dims, Estimator, Fields, check_that, stored
 from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import fit_arguments, joint_of, model_inside, title_of
 from colabel.tables.columns import Column, ColumnChoice
@@ -71,7 +71,7 @@ class TableModel:
             [column.fields for column in columns]
             for columns in (fields["columns"], fields["preprocessor"].fields["columns"])
         )
-        refuse_unless(own == theirs, "its columns are not those of its preprocessor")
+        check_that(own == theirs, "its columns are not those of its preprocessor")
 
     @classmethod
     def fit(
@@ -81,7 +81,7 @@ class TableModel:
         preprocessor = Preprocessor(choice.used).fit(frame)
         fresh = clone(model)
         if preprocessor.is_sparse_:
-            _refuse_dense_estimator(fresh)
+            _check_takes_sparse(fresh)
         arguments = fit_arguments(fresh, labels.names, weight)
         fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **arguments)
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
@@ -172,7 +172,7 @@ class TableModel:
         )
 
 
-def _refuse_dense_estimator(model: Any) -> None:
+def _check_takes_sparse(model: Any) -> None:
     """Refuse a model whose `estimator` does not take sparse features."""
     base = getattr(model_inside(model), "estimator", None)
     if isinstance(base, ClassifierMixin) and not get_tags(base).input_tags.sparse:

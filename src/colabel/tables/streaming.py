@@ -25,7 +25,7 @@ from colabel.tables.checking import LabelTally, TableSummary
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, WordStatistics, choose_columns
 from colabel.tables.csv_file import CsvSource
 from colabel.tables.frame import Frame, Storage
-from colabel.tables.loading import ColumnRoles, TableRequest, refuse_few
+from colabel.tables.loading import ColumnRoles, TableRequest, check_enough_rows
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import open_table, read_chunks
 from colabel.tables.source import Count, Seen, added, ignore, storage_of
@@ -244,7 +244,7 @@ def prepare_parts(
     # with tags, a row without any is a label set too
     counted = counts.every if labels.source.separator else counts.labelled
     n_labelled = 0 if counted is None else counted.n_rows
-    refuse_few(n_labelled, request.path)
+    check_enough_rows(n_labelled, request.path)
     assert counted is not None
     choice = choose_columns(counted, roles.kinds(counted.names))
     wanted = {*(column.name for column in choice.used), *roles.labels}
