@@ -385,7 +385,7 @@ def _write_fixed(
 
     from colabel.tables import TableError
     from colabel.tables.csv_file import CsvSource
-    from colabel.tables.text import LONGEST_LINE, open_text
+    from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
     endings = path.name.lower().removesuffix(".gz")

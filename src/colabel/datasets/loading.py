@@ -21,7 +21,7 @@ from colabel.tables import (
     open_table,
 )
 from colabel.tables.arff import ArffSource
-from colabel.tables.text import PLAIN, FilePath
+from colabel.tables.source import PLAIN, FilePath
 
 _MOST_CELLS = 50_000_000  # that one-hot coding may add to a table: 400 MB of numbers
 OPENML = {

@@ -25,14 +25,14 @@ from colabel.tables.reading import find_parts as find_parts
 from colabel.tables.reading import open_table as open_table
 from colabel.tables.reading import read_chunks as read_chunks
 from colabel.tables.reading import read_frame as read_frame
+from colabel.tables.source import ReadingOptions as ReadingOptions
+from colabel.tables.source import TableError as TableError
 from colabel.tables.streaming import PreparedTable as PreparedTable
 from colabel.tables.streaming import prepare_parts as prepare_parts
 from colabel.tables.table_labels import Labels as Labels
 from colabel.tables.table_labels import LabelSource as LabelSource
 from colabel.tables.table_labels import match_columns as match_columns
 from colabel.tables.table_labels import read_labels as read_labels
-from colabel.tables.text import ReadingOptions as ReadingOptions
-from colabel.tables.text import TableError as TableError
 
 __all__ = [
     "Frame",

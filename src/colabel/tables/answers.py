@@ -25,7 +25,7 @@ import pyarrow.csv as arrow_csv
 from colabel.core.arrays import Array
 from colabel.core.files import refuse_input, written_whole
 from colabel.tables.csv_file import as_numbers
-from colabel.tables.text import TableError, state_of
+from colabel.tables.source import TableError, state_of
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 _RECORD = ".colabel-predict.json"

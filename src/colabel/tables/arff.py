@@ -19,13 +19,16 @@ from scipy import sparse
 from colabel.core.arrays import Array, Indices, dense
 from colabel.tables.csv_file import as_numbers
 from colabel.tables.frame import Frame, Storage, text_array
-from colabel.tables.source import Count, Seen, Source, ignore
-from colabel.tables.text import (
+from colabel.tables.source import (
     PLAIN,
+    Count,
     ReadingOptions,
+    Seen,
+    Source,
     TableError,
     Take,
     at,
+    ignore,
     listed,
     open_blocks,
     shown,

@@ -25,7 +25,7 @@ from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.schema import stored
 from colabel.tables.dates import ANY_DATE, DATE_FORMS, date_numbers
 from colabel.tables.frame import Frame
-from colabel.tables.text import TableError
+from colabel.tables.source import TableError
 
 Kind = Literal["number", "category", "text", "date"]
 

@@ -18,7 +18,7 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
 from colabel.tables.frame import Frame
 from colabel.tables.reading import open_table, read_chunks, read_frame
-from colabel.tables.source import Source
+from colabel.tables.source import ReadingOptions, Source, TableError
 from colabel.tables.table_labels import (
     Labels,
     LabelSource,
@@ -26,7 +26,6 @@ from colabel.tables.table_labels import (
     match_columns,
     read_labels,
 )
-from colabel.tables.text import ReadingOptions, TableError
 
 _MOST_LIKELY = 12  # different values of a column that may be a label
 

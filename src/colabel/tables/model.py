@@ -17,8 +17,8 @@ from colabel.models.wrapped import fit_arguments, joint_of, model_inside, title_
 from colabel.tables.columns import Column, ColumnChoice
 from colabel.tables.frame import Frame
 from colabel.tables.preprocessing import Preprocessor, terms_of_row
+from colabel.tables.source import TableError
 from colabel.tables.table_labels import Labels, LabelSource
-from colabel.tables.text import TableError
 
 if TYPE_CHECKING:
     from colabel.joint import Joint

@@ -22,9 +22,8 @@ from colabel.models.wrapped import model_inside
 from colabel.tables.frame import Frame, Storage
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
-from colabel.tables.source import Source
+from colabel.tables.source import Source, TableError
 from colabel.tables.table_labels import expanded, match_columns, split_tags
-from colabel.tables.text import TableError
 
 _NO_LABEL = "no label"
 

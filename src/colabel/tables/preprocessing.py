@@ -41,7 +41,7 @@ from colabel.tables.columns import (
 )
 from colabel.tables.dates import DATE_NUMBERS, date_numbers
 from colabel.tables.frame import Frame
-from colabel.tables.text import TableError
+from colabel.tables.source import TableError
 
 if TYPE_CHECKING:
     from colabel.tables.frame import Features

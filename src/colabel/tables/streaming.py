@@ -28,9 +28,17 @@ from colabel.tables.frame import Frame, Storage
 from colabel.tables.loading import ColumnRoles, TableRequest, refuse_few
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import open_table, read_chunks
-from colabel.tables.source import Count, Seen, added, ignore, storage_of
+from colabel.tables.source import (
+    Count,
+    ReadingOptions,
+    Seen,
+    TableError,
+    added,
+    ignore,
+    state_of,
+    storage_of,
+)
 from colabel.tables.table_labels import LabelReader, LabelSource, LabelStatistics, is_labelled
-from colabel.tables.text import ReadingOptions, TableError, state_of
 
 # Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
 BLOCK_VALUES = 1 << 22

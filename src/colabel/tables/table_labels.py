@@ -26,7 +26,7 @@ from colabel.labels.columns import ABSENT_PRESENT, object_array
 from colabel.labels.space import written_list
 from colabel.tables.csv_file import as_numbers
 from colabel.tables.frame import Frame
-from colabel.tables.text import TableError, first_repeat, listed
+from colabel.tables.source import TableError, first_repeat, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
