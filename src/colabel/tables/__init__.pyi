@@ -1,15 +1,15 @@
 from colabel.tables.answers import AnswerFolder as AnswerFolder
 from colabel.tables.answers import answers_written as answers_written
 from colabel.tables.answers import texts_of as texts_of
-from colabel.tables.checking import TableSummary as TableSummary
-from colabel.tables.checking import summarise as summarise
 from colabel.tables.columns import Column as Column
 from colabel.tables.columns import ColumnChoice as ColumnChoice
 from colabel.tables.columns import choose_columns as choose_columns
 from colabel.tables.frame import Frame as Frame
 from colabel.tables.loading import TableData as TableData
 from colabel.tables.loading import TableRequest as TableRequest
+from colabel.tables.loading import TableSummary as TableSummary
 from colabel.tables.loading import load_table as load_table
+from colabel.tables.loading import summarise as summarise
 from colabel.tables.loading import table_of as table_of
 from colabel.tables.model import TableModel as TableModel
 from colabel.tables.model_names import ESTIMATOR_NAMES as ESTIMATOR_NAMES

@@ -213,7 +213,7 @@ class CsvSource(Source):
         if len(own) < width:
             some = cells.take(pa.array((starts[:, None] + np.array(own, np.int64)).ravel()))
         values, flags = as_numbers(some, self.missing, self.decimal)
-        numbers, is_odd = (a.reshape(len(lines), len(own)) for a in (values, flags))
+        is_odd = flags.reshape(len(lines), len(own))
         odd: dict[str, tuple[str, Path, int]] = {}
         for k in np.flatnonzero(is_odd.any(axis=0)).tolist():
             i = int(is_odd[:, k].argmax())
@@ -224,9 +224,9 @@ class CsvSource(Source):
             for name, how in wanted.items()
             if how == "text" or name in odd
         }
-        kept = [k for k, j in enumerate(own) if self.names[j] not in odd]
+        kept = np.flatnonzero(~is_odd.any(axis=0))
         names = tuple(self.names[own[k]] for k in kept)
-        return Frame(numbers[:, kept] if odd else numbers, names, texts), odd
+        return Frame(values.reshape(is_odd.shape)[:, kept], names, texts), odd
 
     def _by_pyarrow(self, block: bytes, wanted: Mapping[str, Storage]) -> Frame | None:
         """Read columns of a block; None if a cell is not as it is wanted, or might not be."""
