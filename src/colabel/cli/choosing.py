@@ -289,7 +289,7 @@ def audit(
     from colabel import comparing, report, tables
     from colabel.rules import Rules
 
-    tables.answers.check_ending(output_file)
+    tables.predicting.check_ending(output_file)
     for target in (output_file, page, fix):
         refuse_input(target, request.path)
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
