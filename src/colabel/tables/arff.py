@@ -234,10 +234,11 @@ class ArffSource(Source):
                 every = sparse.csr_array(np.ones((len(rows), 1))) @ sparse.csr_array(first[None])
                 given = sparse.coo_array((np.ones(len(columns)), stored), shape=shape)
                 block = sparse.csr_array(block + every - every.multiply(given.tocsr()))
-        order = np.argsort(columns, kind="stable")
+        as_text = [j for j, how in enumerate(held) if how == "text"]
+        order = np.argsort(columns, kind="stable") if as_text else columns[:0]
         ends = np.searchsorted(columns[order], np.arange(shape[1] + 1))
         texts: dict[str, Any] = {}
-        for j in (j for j, how in enumerate(held) if how == "text"):
+        for j in as_text:
             attribute, chosen = self.attributes[j], order[ends[j] : ends[j + 1]]
             if attribute.kind in ("string", "date"):
                 index = np.full(len(rows), -1)
