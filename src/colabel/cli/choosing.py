@@ -108,24 +108,7 @@ def compare(
     from colabel.tables.loading import column_of
 
     table, options = request.path, request.options
-    wanted = comparing.ComparisonRequest(
-        models or "default",
-        cv,
-        seed,
-        measure,
-        decision,
-        thresholds,
-        calibrate,
-        coverage,
-        comparing.MOST_ROWS if max_rows is None else max_rows or None,
-        jobs,
-        graph=not no_report,
-        groups=column_of(table, options, groups) if groups else None,
-        times=column_of(table, options, time, in_order=True) if time else None,
-        weights=column_of(table, options, weights) if weights else None,
-        time_limit=time_limit,
-        rules="" if rules is None else Rules.load(rules),
-    )
+    most = comparing.MOST_ROWS if max_rows is None else max_rows or None
     report = None if no_report else report_file
     refuse_input(report, table)
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
@@ -134,15 +117,35 @@ def compare(
     console = ui.output()
     if not (quiet or as_json):
         text.show_summary(console, summary)
-        if wanted.max_rows is not None and data.features.n_rows > wanted.max_rows:
+        if most is not None and data.features.n_rows > most:
             console.print(
-                f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
-                " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
+                f"  [yellow]![/yellow] Compared on {most:,} of these rows, drawn at random:"
+                " --max-rows takes more, or all with 0. The model is fitted to all of them."
             )
     reached: list[Progress] = []
     try:
         with watched(reached, quiet=quiet) as watch:
-            comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
+            comparison = comparing.compare(
+                data,
+                models=models or "default",
+                cv=cv,
+                measure=measure,
+                decision=decision,
+                thresholds=thresholds,
+                calibrate=calibrate,
+                coverage=coverage,
+                max_rows=most,
+                groups=column_of(table, options, groups) if groups else None,
+                times=column_of(table, options, time, in_order=True) if time else None,
+                weights=column_of(table, options, weights) if weights else None,
+                time_limit=time_limit,
+                rules="" if rules is None else Rules.load(rules),
+                graph=not no_report,
+                random_state=seed,
+                n_jobs=jobs,
+                store=checkpoint,
+                verbose=watch,
+            )
     except KeyboardInterrupt:
         _show_stopped(console, reached[-1] if reached else None, checkpoint)
 
@@ -195,7 +198,8 @@ def watched(
                 printed.add(name)
             if status is not None and progress.left:
                 (name, fold), seconds = progress.left[0], progress.seconds_left
-                done = f"{progress.n_parts - len(progress.left)} of {progress.n_parts} folds done"
+                n_parts = len(progress.parts)
+                done = f"{n_parts - len(progress.left)} of {n_parts} folds done"
                 left = f", about {timedelta(seconds=round(seconds))} left" if seconds > 0 else ""
                 status.update(f"{name}, fold {fold + 1}: {done}{left}")
 
@@ -209,9 +213,9 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     done = {} if last is None else {n: own for n, own in last.answers.items() if own}
     if last is not None and done:
         results = {name: last.result(name) for name in done}
-        text.show_scores(console, results, last.n_folds, last.request.measure)
+        text.show_scores(console, results, len(last.folds), last.measure)
         folds = ", ".join(f"{name} {len(own)}" for name, own in done.items())
-        console.print(f"Folds done of {last.n_folds}: {folds}.")
+        console.print(f"Folds done of {len(last.folds)}: {folds}.")
     ui.fail(
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
         ui.INTERRUPTED,
@@ -222,7 +226,7 @@ def _fit_command(
     request: TableRequest, comparison: TableComparison, weights: str, rules: Path | None
 ) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
-    options, asked = request.options, comparison.request
+    options, decision = request.options, comparison.decided_by
     model, ruled, _ = comparison.recommended.partition(", ruled")
     several = {
         "--labels": request.labels,
@@ -243,12 +247,12 @@ def _fit_command(
     words = ["colabel", "fit", str(request.path)]
     words += [word for name, own in several.items() for value in own for word in (name, value)]
     words += [word for name, own in single.items() if own is not None for word in (name, own)]
-    if asked.thresholds:
+    if decision == "thresholds":
         words.append("--thresholds")
-    elif asked.decision != "subset":
-        words += ["--set", f"decision={asked.decision}"]
+    elif decision != "subset":
+        words += ["--set", f"decision={decision}"]
     words += ["--calibrate"] * comparison.calibration_helps
-    words += ["--conformal"] * (comparison.sets is not None and not asked.thresholds)
+    words += ["--conformal"] * (comparison.sets is not None and decision != "thresholds")
     return shlex.join([*words, "-o", "model.colabel"])
 
 

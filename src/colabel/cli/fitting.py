@@ -227,7 +227,7 @@ def _fit_parts(
     shown: bool,
 ) -> TableModel:
     """Fit a model to a table in parts; `seen` is called with what was seen before it is learned."""
-    from colabel.core.optional import require
+    from colabel.core.lazy import require
     from colabel.learn.chunks.chunked_data import counting_passes
     from colabel.models.wrapped import title_of
     from colabel.tables import TableError, TableModel, prepare_parts

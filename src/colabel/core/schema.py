@@ -51,8 +51,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Indices
-from colabel.core.label_features import n_label_columns
+from colabel.core.arrays import Array, Indices, n_label_columns
 
 Dims = dict[str, Any]
 Fields = dict[str, Any]

@@ -184,7 +184,7 @@ class TrainingData(Rows):
         some = {"X": self.X[rows], "codes": self.codes[rows], "weight": weight, "extra": extra}
         return replace(self, **some, folds=folds)
 
-    def total(
+    def sum(
         self,
         function: Callable[..., Result],
         *arguments: Any,
@@ -297,7 +297,7 @@ class Folds(NamedTuple):
 
     @property
     def at_rows(self) -> Indices:
-        """The folds of the rows, as an argument of `TrainingData.total`."""
+        """The folds of the rows, as an argument of `TrainingData.sum`."""
         return self.of_row
 
     def rows_inside(self, fold: int) -> Indices:

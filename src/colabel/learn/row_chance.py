@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse, row_slices
 from colabel.core.hashing import mix, row_keys
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class RowRanks:
         units = units_of(*data.column_range)
         if data.n_rows > MOST_SORTED:
             return cls(seed, units, None)
-        return cls(seed, units, data.total(_distinct_digests, seed, units, combine=np.union1d))
+        return cls(seed, units, data.sum(_distinct_digests, seed, units, combine=np.union1d))
 
     @property
     def n_ranks(self) -> int:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes, is_dask, one_entry_each
 from colabel.core.estimators import Parameters, attribute, unfitted_copy
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.core.progress import row_counter
 from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen
@@ -495,7 +495,7 @@ class JointClassifier(LabelClassifier):
 
     def _finish(self, data: TrainingData) -> None:
         if self.decision == "seen":
-            self.seen_ = data.total(seen_vectors, combine=joined_vectors)
+            self.seen_ = data.sum(seen_vectors, combine=joined_vectors)
             if not len(self.seen_):
                 raise ValueError(
                     "decision='seen' chooses among the label vectors of training rows, but no row "

@@ -9,10 +9,18 @@ from typing import Annotated, Any, Literal, cast, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Rows, is_sparse
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Rows,
+    column_owner,
+    is_sparse,
+    label_columns,
+    n_label_columns,
+)
 from colabel.core.estimators import attribute
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import Between, CodesOf, Is, bind, refuse_unless, stored
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals

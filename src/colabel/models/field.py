@@ -149,7 +149,7 @@ def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices
     Row and column means of a table belong to the nodes; what is left is the interaction. For two
     labels of two values it is a quarter of the log odds ratio in each cell.
     """
-    squares, corners = data.total(_interaction_sums, field, combine=added)
+    squares, corners = data.sum(_interaction_sums, field, combine=added)
     strength: Array = 2.0 * np.sqrt(squares / data.total_weight)
     return strength, np.sign(corners).astype(np.intp)
 
@@ -389,7 +389,7 @@ class CollectiveCRF(FieldModel):
         if self.training_ == "enumeration":
             states = all_vectors(data.cardinalities)
             return partial(StateLikelihood, states=states), held_out_score
-        self.vectors_ = data.total(seen_vectors, combine=joined_vectors).astype(np.int32)
+        self.vectors_ = data.sum(seen_vectors, combine=joined_vectors).astype(np.int32)
         states = self.vectors_
 
         def score(held_out: FieldData, layout: FieldLayout, theta: Parameters) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import row_slices
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.chunks.chunked_data import Blocks, ChunkedData, same_chunks

@@ -11,10 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
-from colabel.core.arrays import Array, Flags, Indices, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import (
+    Array,
+    Flags,
+    Indices,
+    column_owner,
+    is_sparse,
+    label_columns,
+    n_label_columns,
+    row_slices,
+)
 from colabel.core.estimators import attribute
-from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.schema import (
     Below,
     Between,

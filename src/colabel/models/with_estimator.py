@@ -13,9 +13,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, n_label_columns
 from colabel.core.estimators import attribute, fits_afresh
-from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_flag
 from colabel.core.schema import Estimator, Sometimes, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData

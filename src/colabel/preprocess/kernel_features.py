@@ -15,8 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from colabel.core import parameters
-from colabel.core.arrays import Array, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, is_sparse, row_slices
 from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Dims, Fields, Is, Matrix, refuse_unless, stored

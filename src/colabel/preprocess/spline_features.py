@@ -11,9 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Indices, dense, is_sparse
+from colabel.core.arrays import Array, Indices, dense, is_sparse, label_columns
 from colabel.core.estimators import Parameters, attribute
-from colabel.core.label_features import label_columns
 from colabel.core.parameters import check_integer, refuse_huge
 from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
 from colabel.labels import LabelSpace

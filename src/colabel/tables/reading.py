@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.tables.arff import ArffSource
 from colabel.tables.csv_file import CsvSource
 from colabel.tables.frame import LARGEST, Frame, Storage, storage_of_type

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, WordStatistics
 from colabel.tables.csv_file import CsvSource
 from colabel.tables.frame import Frame, Storage

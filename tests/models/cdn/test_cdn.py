@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from colabel import CDN, BinaryRelevance
+from colabel.core.arrays import column_owner
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork
 from colabel.metrics import exact_match
 from tests.models.oracle import Unsmoothed

@@ -18,8 +18,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Indices, Keys
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, Keys, row_slices
 from colabel.core.compiling import njit
 from colabel.core.schema import (
     Below,

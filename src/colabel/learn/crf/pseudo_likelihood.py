@@ -390,7 +390,7 @@ class RowScores:
 
 def pair_sums(data: FieldData, node: Array, layout: FieldLayout) -> tuple[Array, Array]:
     """Sums over rows that `score_statistics` needs."""
-    tables = layout.node_tables(data.nodes.times(node))
+    tables = layout.node_tables(data.nodes.matmat(node))
     log_prob = [table - np.logaddexp.reduce(table, axis=1)[:, None] for table in tables]
     scores = [(np.diff(table) if table.shape[1] == 2 else table).T for table in log_prob]
     return score_sums(label_residuals(scores, data.codes, layout.cardinalities), data.weight)
@@ -435,7 +435,7 @@ class PseudoLikelihood:
         log_prob, node_slope, edge_slope = self._terms(theta)
         value = -float(self.data.weight @ log_prob.sum(axis=1))
         gradient = Parameters(
-            self.data.nodes.pullback(node_slope), self.data.edges.pullback(edge_slope)
+            self.data.nodes.rmatmat(node_slope), self.data.edges.rmatmat(edge_slope)
         )
         return value, gradient
 
@@ -449,8 +449,8 @@ class PseudoLikelihood:
 
     def _terms(self, theta: Parameters) -> tuple[Array, Array, Array]:
         data, layout = self.data, self.layout
-        node = data.nodes.times(theta.node)
-        edge = data.edges.times(theta.edge)
+        node = data.nodes.matmat(theta.node)
+        edge = data.edges.matmat(theta.edge)
         log_prob = np.empty(data.codes.shape)
         node_slope, edge_slope = np.empty_like(node), np.empty_like(edge)
         if layout.is_binary and data.edges.shared:

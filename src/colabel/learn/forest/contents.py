@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes, Flags
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, column_owner, label_columns, row_slices
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner, label_columns
 from colabel.core.schema import Between, Dims, Distribution, Fields, Is, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.labels import MISSING
@@ -51,7 +49,7 @@ def label_frequencies(
 ) -> tuple[Singles, Array]:
     """Smoothed frequencies in all leaves, and their averages out of bag, each row left out.
 
-    Label values stand in columns (`core.label_features`): one for the value 1 of a variable of two
+    Label values stand in columns (`core.arrays`): one for the value 1 of a variable of two
     values, K for one of K. Trees share no leaf, so that some at a time are counted and forgotten.
 
     Parameters

@@ -16,8 +16,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse, row_slices
 from colabel.core.compiling import njit
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Ascending, Below, Between, Dims, Fields, Is, refuse_unless, stored

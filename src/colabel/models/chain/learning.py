@@ -9,8 +9,15 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Indices,
+    column_owner,
+    label_columns,
+    n_label_columns,
+)
 from colabel.core.parameters import checked_grid
 from colabel.core.schema import Below, Between, Is, Unique, bind, refuse_unless, stored
 from colabel.joint.chain import (
@@ -153,7 +160,7 @@ def mutual_information(data: TrainingData) -> Array:
     sizes = np.asarray(data.cardinalities)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
-    weights = data.total(_pair_weights, combine=added)
+    weights = data.sum(_pair_weights, combine=added)
     known = data.total_weight  # of the rows that have both labels
     if data.missing_labels[0]:
         known = np.maximum((member.T @ weights @ member)[np.ix_(owner, owner)], 1e-300)

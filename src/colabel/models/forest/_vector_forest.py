@@ -19,8 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
 from colabel.core.compiling import njit
 from colabel.core.schema import (
     Ascending,

@@ -291,7 +291,7 @@ class JointForest(JointClassifier):
     oob_log_loss_: Annotated[float | None, Between(0.0)] = attribute()
 
     short_name = "forest"
-    parts_heard = ("leaves",)
+    part_names = ("leaves",)
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
@@ -419,7 +419,7 @@ class JointForest(JointClassifier):
         lists = forest.lists(X, self.n_jobs)
         return Evidence(lists, forest.vectors, forest.counts, forest.cardinalities)
 
-    def heard_alone(self, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
+    def part_joints(self, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
         """Return the lists of the leaves for the rows of a joint of this model.
 
         They are its first part; where that has no weight, the rows go down the trees again.
