@@ -103,7 +103,7 @@ def predict(
     def answer(part: Path, target: Path | None) -> None:
         nonlocal n_rows
         if target is not None:
-            tables.answers.check_ending(target)
+            tables.predicting.check_ending(target)
         predictor = tables.Predictor(fitted, tables.open_table(part, options), request)
 
         def noted() -> Iterator[Any]:
@@ -183,7 +183,7 @@ def ask(
 
     target = _answer_file(output_file)
     if target is not None:
-        tables.answers.check_ending(target)
+        tables.predicting.check_ending(target)
         check_not_input(target, table, model)
     source = tables.open_table(table, options)
     asker = tables.Asker(ui.load_table_model(model, trust=trust), source, loss, top, known, keep)

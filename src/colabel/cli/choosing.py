@@ -293,7 +293,7 @@ def audit(
     from colabel import comparing, report, tables
     from colabel.rules import Rules
 
-    tables.answers.check_ending(output_file)
+    tables.predicting.check_ending(output_file)
     for target in (output_file, page, fix):
         check_not_input(target, request.path)
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
@@ -389,7 +389,7 @@ def _write_fixed(
 
     from colabel.tables import TableError
     from colabel.tables.csv_file import CsvSource
-    from colabel.tables.text import LONGEST_LINE, open_text
+    from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
     endings = path.name.lower().removesuffix(".gz")
