@@ -294,7 +294,7 @@ def test_sparse_rows_are_answered_like_dense_ones(fitted, problem):
 def test_rows_are_answered_in_parts_of_any_size(fitted, problem, monkeypatch):
     X, model = problem.X[:40], fitted()
     whole, labels = model.predict_proba(X), model.predict(X)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     for one, two in zip(tables_of(model.predict_proba(X)), tables_of(whole), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-9)
     np.testing.assert_array_equal(model.predict(X), labels)

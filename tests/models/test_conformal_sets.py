@@ -119,7 +119,7 @@ def test_rows_of_many_chunks_are_joined(rng, monkeypatch):
     X, Y = make_data(rng, 120)
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
     whole = model.predict_sets(X)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     parts = model.predict_sets(X)
     np.testing.assert_array_equal(parts.rows, whole.rows)
     np.testing.assert_array_equal(parts.codes, whole.codes)

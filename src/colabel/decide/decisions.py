@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, row_slices
 from colabel.core.schema import stored
 from colabel.joint import Joint, Mixture
 from colabel.joint.sizes import (

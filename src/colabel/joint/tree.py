@@ -9,8 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, Rows, row_slices
 from colabel.core.numeric import short_sum
 from colabel.joint import elimination as passes
 from colabel.joint._long_sums import is_far, long_sum, rounded

@@ -19,9 +19,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes, is_dask, one_entry_each
 from colabel.core.estimators import Parameters, attribute, unfitted_copy
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.core.progress import row_counter
-from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
+from colabel.core.schema import CODES, NOT_EMPTY, SOMETIMES, Between, Is
 from colabel.decide import Decision, Seen
 from colabel.decide.decisions import resolve_decision
 from colabel.joint import Joint
@@ -39,7 +39,7 @@ from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._cross_fitting import learn_calibration, uncalibrated
 from colabel.models._learning import layered, positive_only, unlabelled_positives
 from colabel.models.label_graph import LabelGraph
-from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, row_chunks
+from colabel.models.lazy import LazyJoint, check_takes_chunks, is_short, lazy_rows, row_chunks
 
 if TYPE_CHECKING:
     from colabel.models._cross_fitting import Calibration
@@ -131,8 +131,8 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
     classes_: Any = attribute()
     n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
     feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
-    n_iter_: Annotated[int, Sometimes()] = attribute()
-    C_: Annotated[Array, "d", Between(0.0), Sometimes()] = attribute()
+    n_iter_: Annotated[int, SOMETIMES] = attribute()
+    C_: Annotated[Array, "d", Between(0.0), SOMETIMES] = attribute()
     n_jobs: Annotated[int | None, Between(-1024, 1024)] = None
     random_state: Any = None
     verbose: int | bool = 0
@@ -229,7 +229,7 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
 
     def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> None:
         """Learn from Dask collections."""
-        refuse_chunks(self)
+        check_takes_chunks(self)
         if not is_dask(y):
             same_chunks(X, y, "y")  # says what is wrong
         self._check_columns(X, reset=True)
@@ -349,8 +349,8 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        parameters.refuse_twins(X)
-        parameters.refuse_texts(X)
+        parameters.check_column_names(X)
+        parameters.check_no_text(X)
         checked = validate_data(
             self,
             one_entry_each(X),
@@ -361,10 +361,10 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         )
         checked = one_entry_each(checked)  # other sparse formats are CSR by now
         if not self._allows_nan():
-            parameters.refuse_nan(
+            parameters.check_no_nan(
                 checked, getattr(self, "feature_names_in_", None), type(self).__name__
             )
-        parameters.refuse_huge(
+        parameters.check_magnitude(
             checked, getattr(self, "feature_names_in_", None), parameters.LARGEST_FEATURE
         )
         return checked
@@ -436,9 +436,9 @@ class JointClassifier(LabelClassifier):
         What rows held out say of the joint, and by which it is tempered; only with `calibrate`.
     """
 
-    calibration_: Annotated[Calibration, "d sizes m=2", Sometimes()] = attribute()
-    seen_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
-    class_priors_: Annotated[Array, "d", Between(0.0, 1.0, nan=True), Sometimes()] = attribute()
+    calibration_: Annotated[Calibration, "d sizes m=2", SOMETIMES] = attribute()
+    seen_: Annotated[Codes, "_ d", CODES, NOT_EMPTY, SOMETIMES] = attribute()
+    class_priors_: Annotated[Array, "d", Between(0.0, 1.0, nan=True), SOMETIMES] = attribute()
     decision: str | Decision = "subset"
     calibrate: bool = False
     blank: str | dict[Any, str] = "missing"
@@ -495,7 +495,7 @@ class JointClassifier(LabelClassifier):
 
     def _finish(self, data: TrainingData) -> None:
         if self.decision == "seen":
-            self.seen_ = data.total(seen_vectors, combine=joined_vectors)
+            self.seen_ = data.sum(seen_vectors, combine=joined_vectors)
             if not len(self.seen_):
                 raise ValueError(
                     "decision='seen' chooses among the label vectors of training rows, but no row "

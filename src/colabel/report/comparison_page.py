@@ -182,7 +182,7 @@ def _scores(comparison: TableComparison, name: str) -> list[Any]:
 
 
 def _decisions(comparison: TableComparison, names: Sequence[str]) -> list[list[Any]]:
-    now, rows = comparison.request.decided_by, []
+    now, rows = comparison.decided_by, []
     for name in names:
         result = comparison.results[name]
         for loss in result.decisions:

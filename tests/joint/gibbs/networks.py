@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.arrays import column_owner, label_columns
 from colabel.joint import LinearConditionals
 from tests.joint.oracle import Enumerated
 

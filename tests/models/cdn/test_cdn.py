@@ -14,8 +14,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel import CDN, BinaryRelevance
+from colabel.core.arrays import column_owner
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork
 from colabel.metrics import exact_match
 from tests.models.oracle import Unsmoothed

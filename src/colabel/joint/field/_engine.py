@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 from numpy.random import Generator
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.threads import map_threads
 from colabel.joint import elimination as passes

@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
 from colabel.core.numeric import as_bytes, bin_sums
 from colabel.core.threads import map_threads
 from colabel.joint.base import EXACT, Exactness, Joint, Listed

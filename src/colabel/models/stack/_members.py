@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
-from colabel.core.arrays import is_sparse
-from colabel.core.label_features import n_label_columns
+from colabel.core.arrays import is_sparse, n_label_columns
 from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import Members
 from colabel.models.chain.chains import ProbabilisticClassifierChain

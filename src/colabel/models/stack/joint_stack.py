@@ -1,4 +1,4 @@
-"""JointStack: several joint models as one, weighed by what they say about rows held out."""
+"""JointStack: several joint models as one, weighted by held-out likelihood."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.pipeline import Pipeline
 
-from colabel.core.arrays import Indices, is_sparse
+from colabel.core.arrays import Indices, is_sparse, n_label_columns
 from colabel.core.estimators import attribute
-from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Estimator, bind, stored
@@ -26,17 +25,17 @@ from colabel.labels import EncodedLabels
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.forest.contents import label_targets
 from colabel.learn.forest.forest import grow
-from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool, pool_of
-from colabel.learn.row_chance import row_digests
+from colabel.learn.pool import HeldOutExperts, LabelPrior, Pool, learn_pool, pool_of
+from colabel.learn.row_hashing import row_digests
 from colabel.models._cross_fitting import (
     EXPECTED,
     Member,
     Prepared,
     counted,
-    heard_alone,
+    held_out_experts,
     held_out_folds,
-    held_out_opinions,
     joints_of,
+    part_joints,
     require_joint,
     why,
     with_frequencies,
@@ -57,7 +56,7 @@ _FORESTS = {
     "boosting": 3.0,
 }
 _FORESTS_OF_OTHERS = 4.0
-# Of some voice in the first fold, below which a member is not fitted again.
+# Of a component in the first fold, below which a member is not fitted again.
 _LEAST_WEIGHT, _LEAST_EXPONENT = 0.01, 0.1
 _LONG_SECONDS = 120.0
 _SHARE_OF_LIMIT = 0.8  # of the time limit that members are chosen for: estimates err
@@ -74,11 +73,11 @@ class JointStack(JointClassifier):
     Take it if in doubt: it is the most accurate here, and takes longest. Cost: highest.
 
     Members are asked about rows that they have not seen: trees out of bag, and others fitted to all
-    folds but one. From what they said are learned
+    folds but one. From their answers are learned
 
     - the weights of their mixture, ``P_0 = sum_m w_m P_m``: a concave problem, solved by EM;
-    - the exponents of a logarithmic opinion pool over the vectors that some member finds
-      probable, ``Q(y | x) ∝ exp(b [y is new]) prod_m P_m(y | x)^{a_m}``: a concave problem too.
+    - the exponents of a product of experts over the vectors that some member finds probable,
+      ``Q(y | x) ∝ exp(b [y is new]) prod_m P_m(y | x)^{a_m}``: a concave problem too.
 
     The joint gives the listed vectors the mixture's mass of the list, shared by the pool, and all
     others what the mixture says. Exponents temper members that are too sure of themselves, and b is
@@ -88,7 +87,7 @@ class JointStack(JointClassifier):
     that has neither weight nor exponent in the first fold is not fitted again.
 
     One more member costs nothing and is always there: how often label vectors occur. Of a
-    `JointForest` the leaves are heard on their own, too: what they hold is the sharpest view of the
+    `JointForest` the leaves are a component too: what they hold is the sharpest view of the
     rows nearby, which the smooth parts of its joint blur.
 
     Parameters
@@ -120,19 +119,19 @@ class JointStack(JointClassifier):
     ----------
     members_ : list of fitted models
     member_names_ : list of str
-    voices_ : list of str
-        Whose opinions are joined: the members', such parts of theirs as are heard on their own
-        ("forest, leaves"), and the "frequencies" of label vectors.
+    component_names_ : list of str
+        What is pooled: the members, parts of them ("forest, leaves"), and the "frequencies" of
+        label vectors.
     prior_ : LabelPrior
         How often label vectors occur.
     pool_ : Pool
         Weights and exponents as arrays, and how a joint follows from them.
     weights_ : dict of str to float
-        Weight of each of the voices in the mixture.
+        Weight of each component in the mixture.
     exponents_ : dict of str to float, or None
-        Exponent of each of the voices in the pool, and "new" for b; None where the mixture stayed.
+        Exponent of each component in the pool, and "new" for b; None where the mixture stayed.
     held_out_log_loss_ : dict of str to float
-        Nats per row held out, of each of the voices and of the "stack" itself (which has seen them
+        Nats per row held out, of each component and of the "stack" itself (which has seen them
         only to learn these few numbers).
 
     Notes
@@ -166,19 +165,19 @@ class JointStack(JointClassifier):
     calibrate: ClassVar[bool] = False  # type: ignore[misc]
     members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")] = attribute()
     member_names_: Annotated[list[str], "m"] = attribute()
-    voices_: Annotated[list[str], "v"] = attribute()
+    component_names_: Annotated[list[str], "v"] = attribute()
     prior_: Annotated[LabelPrior, "d sizes"] = attribute()
     pool_: Annotated[Pool, "m=v"] = attribute()
     held_out_log_loss_: Any | None = attribute()
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
-        n_voices = 1  # of the prior
+        n_components = 1  # of the prior
         for member in fields["members_"]:
-            if member.last.declared is None:  # of a foreign type, whose voices nobody knows yet
+            if member.last.declared is None:  # of a foreign type, whose parts nobody knows yet
                 return
-            n_voices += 1 + len(getattr(member.last.declared.type, "parts_heard", ()))
-        bind(dims, "v", n_voices, "what the members say")
+            n_components += 1 + len(getattr(member.last.declared.type, "part_names", ()))
+        bind(dims, "v", n_components, "what the members say")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -241,13 +240,13 @@ class JointStack(JointClassifier):
                     failures[member.name] = why(error)
                 done()
 
-        answers: list[tuple[list[str], HeldOutOpinions]] = []
+        answers: list[tuple[list[str], HeldOutExperts]] = []
         tested = [np.flatnonzero(folds.of_row == f) for f in numbers]
 
         def ask(some: list[int], parallel: Parallel) -> None:
             asked = alive()
             calls = (
-                delayed(held_out_opinions)(
+                delayed(held_out_experts)(
                     asked,
                     data,
                     space,
@@ -262,7 +261,7 @@ class JointStack(JointClassifier):
                 failures.update({asked[m].name: reason for m, reason in failed.items()})
                 for member, model in zip(asked, chosen, strict=True):
                     member.chosen = model
-                answers.append(([title for m in asked for title in m.titles], held))
+                answers.append(([n for m in asked for n in m.component_names], held))
                 done()
 
         with progress_bar("stacking", 2 * len(members) + len(numbers), shown=shown) as done:
@@ -303,17 +302,17 @@ class JointStack(JointClassifier):
         cheapest = min(members, key=lambda member: seconds[member.name])
         chosen = kept or [cheapest]
         left_out = [repr(member.name) for member in members if member not in chosen]
-        said = f"the members {', '.join(left_out)}" if left_out else ""
+        omitted = f"the members {', '.join(left_out)}" if left_out else ""
         if not kept:
             share = max(left, 0.0) / seconds[cheapest.name]
             n_kept = max(_FEWEST_ROWS, int(share * data.n_rows))
             rows = np.arange(data.n_rows)[:: max(1, data.n_rows // n_kept)]
             if len(rows) < data.n_rows:
-                said += f" and all but {len(rows):,} of {data.n_rows:,} rows"
+                omitted += f" and all but {len(rows):,} of {data.n_rows:,} rows"
             seconds[cheapest.name] *= share
             data, folds = data.take(rows), Folds(folds.of_row[rows], folds.n_folds)
-        if said:
-            message = f"To keep to time_limit={self.time_limit} s the stack leaves out {said}."
+        if omitted:
+            message = f"To keep to time_limit={self.time_limit} s the stack leaves out {omitted}."
             warnings.warn(message, UserWarning, stacklevel=5)
         return chosen, data, folds
 
@@ -324,7 +323,7 @@ class JointStack(JointClassifier):
             return True
         try:
             return all(takes_nan(model) for _, model in checked_members(self.members))
-        except ValueError:  # said when it is fitted
+        except ValueError:  # raised again by fit
             return False
 
     def _keep(self, members: list[Member], kept: list[Member], failures: dict[str, str]) -> None:
@@ -342,40 +341,43 @@ class JointStack(JointClassifier):
                 warnings.warn(message, UserWarning, stacklevel=5)
         self.members_ = [member.fitted for member in kept]
         self.member_names_ = [member.name for member in kept]
-        self.voices_ = [*(title for m in kept for title in m.titles), "frequencies"]
+        self.component_names_ = [
+            *(title for m in kept for title in m.component_names),
+            "frequencies",
+        ]
 
-    def _learn_pool(self, answers: list[tuple[list[str], HeldOutOpinions]], fold: Indices) -> None:
-        """Learn how to join the voices, the last of all being the prior's."""
+    def _learn_pool(self, answers: list[tuple[list[str], HeldOutExperts]], fold: Indices) -> None:
+        """Learn how to pool the components, the last being the prior."""
         if not answers:
             # too few rows to hold any out: all alike
-            n_voices = len(self.voices_) - 1
-            weights = np.append(np.full(n_voices, 1.0 / n_voices), 0.0)
+            n_components = len(self.component_names_) - 1
+            weights = np.append(np.full(n_components, 1.0 / n_components), 0.0)
             self.pool_ = Pool(weights, None, 0.0, self.n_listed)
             return
-        wanted = self.voices_[:-1]
+        wanted = self.component_names_[:-1]
         parts = [
-            held.of_joints(np.array([*(titles.index(name) for name in wanted), -1]))
-            for titles, held in answers
+            held.of_joints(np.array([*(names.index(name) for name in wanted), -1]))
+            for names, held in answers
         ]
         held = parts[0].joined(*parts[1:])
         self.pool_ = learn_pool(held, fold, self.n_listed)
         share = held.weight / held.weight.sum()
         losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
         self.held_out_log_loss_ = dict(
-            zip([*self.voices_, "stack"], map(float, losses), strict=True)
+            zip([*self.component_names_, "stack"], map(float, losses), strict=True)
         )
 
     @property
     def weights_(self) -> dict[str, float]:
-        """Weight of each of the voices in the mixture."""
-        return dict(zip(self.voices_, self.pool_.weights.tolist(), strict=True))
+        """Weight of each component in the mixture."""
+        return dict(zip(self.component_names_, self.pool_.weights.tolist(), strict=True))
 
     @property
     def exponents_(self) -> dict[str, float] | None:
-        """Exponent of each of the voices in the pool, if there is one."""
+        """Exponent of each component in the pool, if there is one."""
         if self.pool_.coef is None:
             return None
-        return dict(zip([*self.voices_, "new"], self.pool_.coef.tolist(), strict=True))
+        return dict(zip([*self.component_names_, "new"], self.pool_.coef.tolist(), strict=True))
 
     def _joint(self, X: Any) -> Joint:
         found, failed = joints_of(dict(enumerate(self.members_)), X)
@@ -383,14 +385,14 @@ class JointStack(JointClassifier):
             m, why = next(iter(failed.items()))
             raise ValueError(f"The member {self.member_names_[m]!r} has no answer: {why}")
         frequencies = self.prior_.joint(self.label_space_, X.shape[0])
-        said: list[Joint] = []
+        experts: list[Joint] = []
         for m, joint in found.items():
             model = self.members_[m]
             before = model[:-1] if isinstance(model, Pipeline) and len(model) > 1 else None
             rows = partial(before.transform, X) if before is not None else lambda: X
-            parts = heard_alone(model, joint, rows)
-            said += with_frequencies([joint, *parts], frequencies)
-        return self.pool_.joint([*said, frequencies], self.prior_)
+            parts = part_joints(model, joint, rows)
+            experts += with_frequencies([joint, *parts], frequencies)
+        return self.pool_.joint([*experts, frequencies], self.prior_)
 
     short_name: ClassVar[str] = "stack"
 
@@ -416,16 +418,16 @@ def expected_seconds(members: list[Member], data: TrainingData, seed: int) -> di
     return {m.name: forest * _FORESTS.get(m.name, _FORESTS_OF_OTHERS) for m in members}
 
 
-def without_weight(members: list[Member], titles: list[str], held: HeldOutOpinions) -> set[str]:
+def without_weight(members: list[Member], names: list[str], held: HeldOutExperts) -> set[str]:
     """Names of members that a pool of some rows does not need.
 
-    None of their voices, of those with these titles, has a weight in the mixture or an exponent.
+    None of their components, of those with these names, has a weight in the mixture or an exponent.
     """
     pool = pool_of(held)
     exponents = np.zeros(len(pool.weights)) if pool.coef is None else pool.coef[:-1]
     needed = (pool.weights >= _LEAST_WEIGHT) | (exponents >= _LEAST_EXPONENT)
-    heard = {title for title, own in zip(titles, needed, strict=False) if own}
-    kept = {member.name for member in members if heard & set(member.titles)}
+    useful = {name for name, own in zip(names, needed, strict=False) if own}
+    kept = {member.name for member in members if useful & set(member.component_names)}
     return {member.name for member in members} - kept if kept else set()
 
 
