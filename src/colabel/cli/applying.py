@@ -141,7 +141,7 @@ def predict(
     elif not quiet:
         where = f" to {target}" if target else ""
         before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
-        speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows a second"
+        speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows per second"
         ui.say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
 
 
@@ -192,7 +192,7 @@ def ask(
     if quiet:
         return
     where = f" to {target}" if target else ""
-    ui.say(f"{n_rows:,} rows asked about{where} in {time.perf_counter() - started:.1f} s.", target)
+    ui.say(f"Questions about {n_rows:,} rows written{where} in {time.perf_counter() - started:.1f} s.", target)
     if n_rows and not asker.n_open:
         ui.note(
             f"{table} knows every label of every row, so there was nothing to ask: leave cells "
@@ -493,8 +493,8 @@ def explore(
     explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph, rules)
     report.write_exploration_html(page, explored, f"{table.name}: ask the joint")
     ui.say(
-        f"{len(found):,} rows with {explored.n_vectors:,} label sets, {explored.listed_text} of "
-        f"the probability of a row on average, are in {page}.",
+        f"{page} shows {len(found):,} rows with {explored.n_vectors:,} label sets, which hold "
+        f"{explored.listed_text} of a row's probability on average.",
         page,
     )
     if more and not quiet:
