@@ -299,7 +299,7 @@ def test_ask(folder):
             writer.writerow({**row, **dict.fromkeys(names[i % 8 :], "")})  # the first few are known
     out = folder / "ask.csv"
     result = run("ask", folder / "m.colabel", folder / "new.csv", "--top", 2, "-o", out)
-    assert "240 rows asked about" in result.stdout
+    assert "Questions about 240 rows" in result.stdout
     found = read(out)
     assert list(found[0]) == ["row", "expected_loss", "ask_1", "gain_1", "ask_2", "gain_2"]
     for i, row in enumerate(found):

@@ -127,9 +127,9 @@ class Mixture(SumOfJoints):
         self.members = tuple(members)
         self.log_weights = log_weights - log_sum_exp(log_weights)[:, None]
         self.exact = self._exactness()
-        inner = "; ".join(dict.fromkeys(member.how for member in members))
+        inner = "; ".join(dict.fromkeys(member.how.removesuffix(".") for member in members))
         self.how = (
-            f"Averages of {len(members)} members ({inner}) Modes: the best of the members' "
+            f"Averages of {len(members)} members ({inner}). Modes: the best of the members' "
             f"candidates, {'proven best' if 'mode' in self.exact else 'scored by the mixture'}."
         )
 
