@@ -404,7 +404,7 @@ def test_explore_writes_a_page(folder, tmp_path):
     page = tmp_path / "explore.html"
     arguments = ("explore", folder / "m.colabel", folder / "some.csv", "-o", page)
     said = run(*arguments, "--rows", 5, "--start", 3, "--keep", "pixel_0_2", "--evidence").stdout
-    assert said.startswith("5 rows with ")
+    assert said.startswith(f"{page} shows 5 rows with ")
     assert "--start 8 goes on" in said
     data = json.loads(re.search(r'id="explore-data">(.*?)</script>', page.read_text())[1])
     assert [row["name"].split(" · ")[0] for row in data["rows"]] == [
