@@ -21,7 +21,7 @@ from colabel.core.progress import columns, row_counter
 if TYPE_CHECKING:
     from colabel.tables import Frame, Predictor, TableModel
 
-_DECISION = "subset, hamming, f1 or jaccard: what the labels are chosen for."
+_DECISION = "subset, hamming, f1, micro_f1, macro_f1 or jaccard: what labels are chosen for."
 _COVERAGE = (
     "Also label sets that contain the true one with at least this probability, and labels that are"
     " sure; for a model fitted with --conformal."

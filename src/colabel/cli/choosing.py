@@ -62,7 +62,9 @@ def compare(
     ] = "default",
     cv: ui.Folds = 5,
     measure: Annotated[str, ui.opt("NAME", _MEASURE, default=_DECISIVE)] = "",
-    decision: Annotated[str, ui.opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
+    decision: Annotated[
+        str, ui.opt("LOSS", "subset, hamming, f1, micro_f1, macro_f1 or jaccard.")
+    ] = "subset",
     thresholds: ui.Thresholds = False,
     calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
     coverage: Annotated[float | None, ui.opt("P", _COVERAGE, default=False)] = None,

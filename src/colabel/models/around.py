@@ -158,7 +158,7 @@ class _Obeying(Decision):
         """Return the vector (d,) of least expected loss among a row's most probable ones."""
         found, log_prob = joint.top_k_codes(_CANDIDATES)
         vectors, weights = found[0], np.exp(log_prob[0])
-        if isinstance(self.rule, F1 | Jaccard):
+        if isinstance(self.rule, F1 | Jaccard) and joint.space.is_indicator:
             shared = ((vectors[:, None] == 1) & (vectors[None] == 1)).sum(axis=2)
             sizes = (vectors == 1).sum(axis=1)
             total = sizes[:, None] + sizes[None]

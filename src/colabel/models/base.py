@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -24,7 +24,7 @@ from colabel.core.progress import row_counter
 from colabel.core.schema import CODES, NOT_EMPTY, SOMETIMES, Between, Is
 from colabel.decide import Decision, Seen
 from colabel.decide.decisions import resolve_decision
-from colabel.joint import Joint
+from colabel.joint import Independent, Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks.chunked_data import (
     Blocks,
@@ -269,8 +269,11 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
             empty = self.label_space_.decode(np.empty((0, self.label_space_.n_labels), np.int32))
             return lazy_rows(self.predict, X, empty.shape[1:], empty)
         rows = self._checked(X, reset=False)
-        codes = [self._codes(part) for part in row_chunks(rows, self.label_space_)]
-        return self._labels_out(np.concatenate(codes), X)
+        return self._labels_out(self._codes_of_all(row_chunks(rows, self.label_space_)), X)
+
+    def _codes_of_all(self, parts: Iterable[Any]) -> Codes:
+        """Return the predicted codes (n, d) of checked rows that come in parts."""
+        return np.concatenate([self._codes(part) for part in parts])
 
     def set_output(self, *, predict: str | None = None) -> Self:
         """Choose the container of what is predicted; scikit-learn's own is about `transform`.
@@ -416,7 +419,8 @@ class JointClassifier(LabelClassifier):
     ----------
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
-        vector, "hamming" the most probable value of each label.
+        vector, "hamming" the most probable value of each label, "f1" the vector with the largest
+        expected F1. "micro_f1" and "macro_f1" are about all rows that `predict` is given.
     calibrate : bool
         Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
         see `calibration_`. The model is fitted four times.
@@ -529,6 +533,15 @@ class JointClassifier(LabelClassifier):
 
     def _codes(self, X: Any) -> Codes:
         return self.decision_rule().codes(self._calibrated(X))
+
+    def _codes_of_all(self, parts: Iterable[Any]) -> Codes:
+        rule = self.decision_rule()
+        if not rule.over_rows:
+            return super()._codes_of_all(parts)
+        tables = zip(*(self._calibrated(part).marginal_tables() for part in parts), strict=True)
+        with np.errstate(divide="ignore"):
+            of_all = [np.log(np.concatenate(own)) for own in tables]
+        return rule.codes(Independent(self.label_space_, of_all))
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).

@@ -320,10 +320,10 @@ def test_verbose_says_what_it_will_cost(capsys):
 def test_a_decision_that_does_not_suit_class_variables_is_refused_before_anything_is_fitted():
     X, Y = rows(60)
     Counted.fits = 0
-    with pytest.raises(ValueError, match="The decision 'f1' counts the ones of 0/1 labels"):
-        JointStack([Counted(C=0.1)], decision="f1").fit(X, Y + Y[:, ::-1])
+    with pytest.raises(ValueError, match="The decision 'jaccard' counts the ones of 0/1 labels"):
+        JointStack([Counted(C=0.1)], decision="jaccard").fit(X, Y + Y[:, ::-1])
     assert Counted.fits == 0
-    for loss in ("subset", "hamming"):
+    for loss in ("subset", "hamming", "f1", "micro_f1", "macro_f1"):
         model = JointStack([Counted(C=0.1)], decision=loss, random_state=0).fit(X, Y + Y[:, ::-1])
         np.testing.assert_array_equal(model.predict(X), colabel.decide(model.joint(X), loss))
 
