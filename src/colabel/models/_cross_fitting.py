@@ -78,6 +78,8 @@ class Member:
         The model, fitted to all rows.
     chosen : estimator, optional
         A fitted model whose choices others take over.
+    cost : (2, 2)
+        Seconds to begin and for what follows: a constant, and for each row.
     """
 
     name: str
@@ -87,6 +89,11 @@ class Member:
     held_out: Any = None
     fitted: Any = None
     chosen: Any = field(default=None, repr=False)
+    cost: Array = field(default_factory=lambda: np.zeros((2, 2)), repr=False)
+
+    def seconds(self, n_rows: int) -> float:
+        """Seconds that so many rows are expected to take."""
+        return float(np.sum(self.cost @ [1.0, n_rows]))
 
     @property
     def last(self) -> Any:
