@@ -119,7 +119,7 @@ def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
     kept = folder / "stopped.part"
     arguments = ("compare", folder / "some.csv", "-l", LABELS, "-m", "br,mlknn", "--cv", 3)
     arguments += ("--no-report", "--checkpoint", kept)
-    answers = held_out.answers_by_part
+    answers = held_out.cross_validate
 
     def stopped(*given, **options):
         for n, answered in enumerate(answers(*given, **options)):
@@ -128,20 +128,20 @@ def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
                 raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(held_out, "answers_by_part", stopped)
+        patched.setattr(held_out, "cross_validate", stopped)
         result = run(*arguments, code=130)
     assert re.search(r"^br +0\.\d{3}±", result.stdout, re.MULTILINE)
     assert "Folds done of 3: br 3, mlknn 1, baseline 1." in result.stdout
     assert f"kept in {kept}: the same command goes on" in " ".join(result.stderr.split())
     asked = []
 
-    def counted(methods, task, folds, parts, *rest):
+    def counted(methods, task, folds, ask, n_jobs, parts):
         asked.extend(parts)
-        return answers(methods, task, folds, parts, *rest)
+        return answers(methods, task, folds, ask, n_jobs, iter(asked))
 
-    monkeypatch.setattr(held_out, "answers_by_part", counted)
+    monkeypatch.setattr(held_out, "cross_validate", counted)
     assert "Take " in run(*arguments).stdout
-    assert {part.name for part in asked} == {"mlknn", "baseline"}
+    assert {name for name, _ in asked} == {"mlknn", "baseline"}
     assert not kept.exists()
 
 

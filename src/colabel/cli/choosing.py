@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _console as ui
-from colabel.core.files import refuse_input, written_whole
+from colabel.core.files import check_not_input, written_whole
 from colabel.core.progress import columns
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def compare(
     ] = "default",
     cv: ui.Folds = 5,
     measure: Annotated[str, ui.opt("NAME", _MEASURE, default=_DECISIVE)] = "",
-    decision: Annotated[str, ui.opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
+    decision: Annotated[
+        str, ui.opt("LOSS", "subset, hamming, f1, micro_f1, macro_f1 or jaccard.")
+    ] = "subset",
     thresholds: ui.Thresholds = False,
     calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
     coverage: Annotated[float | None, ui.opt("P", _COVERAGE, default=False)] = None,
@@ -108,41 +110,44 @@ def compare(
     from colabel.tables.loading import column_of
 
     table, options = request.path, request.options
-    wanted = comparing.ComparisonRequest(
-        models or "default",
-        cv,
-        seed,
-        measure,
-        decision,
-        thresholds,
-        calibrate,
-        coverage,
-        comparing.MOST_ROWS if max_rows is None else max_rows or None,
-        jobs,
-        graph=not no_report,
-        groups=column_of(table, options, groups) if groups else None,
-        times=column_of(table, options, time, in_order=True) if time else None,
-        weights=column_of(table, options, weights) if weights else None,
-        time_limit=time_limit,
-        rules="" if rules is None else Rules.load(rules),
-    )
+    most = comparing.MOST_ROWS if max_rows is None else max_rows or None
     report = None if no_report else report_file
-    refuse_input(report, table)
+    check_not_input(report, table)
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
     summary = tables.summarise(data)
     console = ui.output()
     if not (quiet or as_json):
         text.show_summary(console, summary)
-        if wanted.max_rows is not None and data.features.n_rows > wanted.max_rows:
+        if most is not None and data.features.n_rows > most:
             console.print(
-                f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
-                " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
+                f"  [yellow]![/yellow] Compared on {most:,} of these rows, drawn at random:"
+                " --max-rows takes more, or all with 0. The model is fitted to all of them."
             )
     reached: list[Progress] = []
     try:
         with watched(reached, quiet=quiet) as watch:
-            comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
+            comparison = comparing.compare(
+                data,
+                models=models or "default",
+                cv=cv,
+                measure=measure,
+                decision=decision,
+                thresholds=thresholds,
+                calibrate=calibrate,
+                coverage=coverage,
+                max_rows=most,
+                groups=column_of(table, options, groups) if groups else None,
+                times=column_of(table, options, time, in_order=True) if time else None,
+                weights=column_of(table, options, weights) if weights else None,
+                time_limit=time_limit,
+                rules="" if rules is None else Rules.load(rules),
+                graph=not no_report,
+                random_state=seed,
+                n_jobs=jobs,
+                store=checkpoint,
+                verbose=watch,
+            )
     except KeyboardInterrupt:
         _show_stopped(console, reached[-1] if reached else None, checkpoint)
 
@@ -195,7 +200,8 @@ def watched(
                 printed.add(name)
             if status is not None and progress.left:
                 (name, fold), seconds = progress.left[0], progress.seconds_left
-                done = f"{progress.n_parts - len(progress.left)} of {progress.n_parts} folds done"
+                n_parts = len(progress.parts)
+                done = f"{n_parts - len(progress.left)} of {n_parts} folds done"
                 left = f", about {timedelta(seconds=round(seconds))} left" if seconds > 0 else ""
                 status.update(f"{name}, fold {fold + 1}: {done}{left}")
 
@@ -209,9 +215,9 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     done = {} if last is None else {n: own for n, own in last.answers.items() if own}
     if last is not None and done:
         results = {name: last.result(name) for name in done}
-        text.show_scores(console, results, last.n_folds, last.request.measure)
+        text.show_scores(console, results, len(last.folds), last.measure)
         folds = ", ".join(f"{name} {len(own)}" for name, own in done.items())
-        console.print(f"Folds done of {last.n_folds}: {folds}.")
+        console.print(f"Folds done of {len(last.folds)}: {folds}.")
     ui.fail(
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
         ui.INTERRUPTED,
@@ -222,7 +228,7 @@ def _fit_command(
     request: TableRequest, comparison: TableComparison, weights: str, rules: Path | None
 ) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
-    options, asked = request.options, comparison.request
+    options, decision = request.options, comparison.decided_by
     model, ruled, _ = comparison.recommended.partition(", ruled")
     several = {
         "--labels": request.labels,
@@ -243,12 +249,12 @@ def _fit_command(
     words = ["colabel", "fit", str(request.path)]
     words += [word for name, own in several.items() for value in own for word in (name, value)]
     words += [word for name, own in single.items() if own is not None for word in (name, own)]
-    if asked.thresholds:
+    if decision == "thresholds":
         words.append("--thresholds")
-    elif asked.decision != "subset":
-        words += ["--set", f"decision={asked.decision}"]
+    elif decision != "subset":
+        words += ["--set", f"decision={decision}"]
     words += ["--calibrate"] * comparison.calibration_helps
-    words += ["--conformal"] * (comparison.sets is not None and not asked.thresholds)
+    words += ["--conformal"] * (comparison.sets is not None and decision != "thresholds")
     return shlex.join([*words, "-o", "model.colabel"])
 
 
@@ -289,9 +295,9 @@ def audit(
     from colabel import comparing, report, tables
     from colabel.rules import Rules
 
-    tables.answers.check_ending(output_file)
+    tables.predicting.check_ending(output_file)
     for target in (output_file, page, fix):
-        refuse_input(target, request.path)
+        check_not_input(target, request.path)
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
     request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
@@ -385,7 +391,7 @@ def _write_fixed(
 
     from colabel.tables import TableError
     from colabel.tables.csv_file import CsvSource
-    from colabel.tables.text import LONGEST_LINE, open_text
+    from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
     endings = path.name.lower().removesuffix(".gz")
@@ -455,7 +461,7 @@ def rules(
     from colabel.rules import Rules
     from colabel.tables import load_table
 
-    refuse_input(output_file, request.path)
+    check_not_input(output_file, request.path)
     data = load_table(request)
     console = ui.output()
     if check is not None:

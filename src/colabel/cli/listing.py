@@ -206,9 +206,9 @@ def demo(
         f"{data.n_labels} labels: {', '.join(data.label_names)}."
     )
     table = tables.table_of(data.X, data.Y, data.label_names)
-    request = comparing.ComparisonRequest(_SHOWN, folds, seed, max_rows=None, graph=False)
+    options: Any = {"cv": folds, "random_state": seed, "max_rows": None, "graph": False}
     with watched(quiet=not ui.stderr_is_terminal()) as watch:
-        found = comparing.run_comparison(table, request, watch)
+        found = comparing.compare(table, models=_SHOWN, verbose=watch, **options)
     show_scores(console, found.results, found.n_folds, "exact_match")
     right = {n: f"{100 * own.mean('exact_match'):.0f}" for n, own in found.results.items()}
     console.print(
@@ -227,9 +227,8 @@ def demo(
     ui.say(f"\nThe picture is in {output_dir / 'label_tree.svg'}.", output_dir)
     train, test = folds[0]
     rest = tables.table_of(data.X[train], data.Y[train], data.label_names)
-    model = tables.TableModel.fit(
-        request.estimators["ctbn"], rest.features, rest.choice, rest.labels
-    )
+    own = found.estimators["ctbn"]
+    model = tables.TableModel.fit(own, rest.features, rest.choice, rest.labels)
     _show_row(console, data.X[test], data.Y[test], test, model.joint(data.X[test]))
 
 

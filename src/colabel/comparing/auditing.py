@@ -15,7 +15,6 @@ from colabel.core.arrays import Array, Indices
 from colabel.decide import Audit
 from colabel.decide.corrections import corrections, log_conditionals, pooled, speaking_against
 from colabel.labels import EncodedLabels, LabelSpace
-from colabel.model_selection import LabelKFold
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
@@ -73,7 +72,7 @@ def audit(
         What is known of label sets. Rows that break a rule come first.
     groups : (n,), optional
         Rows of equal value, such as one patient's, are judged by models that have seen none of
-        them; with a number of folds.
+        them.
     n_jobs : int, optional
         Processes.
     random_state : int, default=0
@@ -108,9 +107,7 @@ def audit(
     if not models:
         raise ValueError("No model was given to audit with.")
     space, codes = LabelSpace.infer(Y, label_names)
-    if groups is not None and isinstance(cv, int | np.integer):
-        cv = list(LabelKFold(int(cv), random_state=random_state).split(None, codes, groups))
-    folds = folds_of(cv, codes, random_state, X)
+    folds = folds_of(cv, codes, random_state, X, groups)
     asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(codes))
     if (asked != 1).any():
         row = int(np.flatnonzero(asked != 1)[0])

@@ -90,7 +90,7 @@ def show_scores(
 
 def show_decisions(console: Console, comparison: TableComparison) -> None:
     """Print the figures of the recommended model under each decision."""
-    result, now = comparison.best, comparison.request.decided_by
+    result, now = comparison.best, comparison.decided_by
     if len(result.decisions) < 2:
         return
     console.print(f"\n[bold]{comparison.recommended}[/bold], by decision\n")

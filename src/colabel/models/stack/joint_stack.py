@@ -26,7 +26,7 @@ from colabel.joint import Joint
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.pool import HeldOutExperts, LabelPrior, Pool, learn_pool, pool_of
-from colabel.learn.row_chance import row_digests
+from colabel.learn.row_hashing import row_digests
 from colabel.models._cross_fitting import (
     EXPECTED,
     Member,
