@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 import warnings
@@ -15,7 +14,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.pipeline import Pipeline
 
 from colabel.core.arrays import Indices, is_sparse, n_label_columns
 from colabel.core.estimators import attribute
@@ -34,7 +32,6 @@ from colabel.models._cross_fitting import (
     counted,
     held_out_experts,
     held_out_folds,
-    joints_of,
     part_joints,
     require_joint,
     why,
@@ -44,6 +41,7 @@ from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.stack._members import checked_members, default_members, takes_nan
+from colabel.models.wrapped import joint_of
 
 _PILOT_ROWS = 200  # at least, by which costs are measured
 _MANY_NUMBERS = 2e6  # of features and labels, beyond which costs are measured in any case
@@ -193,7 +191,9 @@ class JointStack(JointClassifier):
         members = [Member(name, seeded(model, seed)) for name, model in given]
         space, shown, limit = self.label_space_, bool(self.verbose), self.time_limit
         end = np.inf if limit is None else started + limit
-        if limit is not None or shown or _is_large(data):
+        numbers = data.X.nnz if is_sparse(data.X) else data.X.size
+        numbers += data.n_rows * (n_label_columns(data.cardinalities) + data.n_features**0.5)
+        if limit is not None or shown or numbers > _MANY_NUMBERS:
             measure_costs(members, data, folds, space, self.n_listed, limit, seed)
         if limit is not None:
             members.sort(key=lambda member: member.seconds(data.n_rows))
@@ -204,8 +204,8 @@ class JointStack(JointClassifier):
                 warnings.warn(f"{message} {data.n_rows:,} rows.", UserWarning, stacklevel=4)
                 rows = np.sort(np.random.default_rng(seed).permutation(data.n_rows)[:n_kept])
                 data, folds = counted(data.take(rows), Folds(folds.of_row[rows], folds.n_folds))
-        numbers = held_out_folds(folds) if can_hold_out(folds) else []
-        self._say_cost(members, data.n_rows, len(numbers))
+        held_out = held_out_folds(folds) if can_hold_out(folds) else []
+        self._say_cost(members, data.n_rows, len(held_out))
         labels = EncodedLabels(space, data.codes)
         self.prior_ = LabelPrior.of(data)
         failures: dict[str, str] = {}
@@ -261,18 +261,20 @@ class JointStack(JointClassifier):
                     answers.append(([n for m in asked for n in m.component_names], held))
                     done()
 
-        with progress_bar("stacking", 2 * len(members) + len(numbers), shown=shown) as done:
+        with progress_bar("stacking", 2 * len(members) + len(held_out), shown=shown) as done:
             tried(Member.begin, members)
-            if numbers and alive():
+            if held_out and alive():
                 # what the first fold shows to be useless is not fitted again
-                ask(numbers[:1], Parallel())
+                ask(held_out[:1], Parallel())
             if answers:
                 useless |= without_weight(alive(), *answers[0])
-            if len(numbers) > 1 and answers and alive():
-                ask(numbers[1:], Parallel(n_jobs=self.n_jobs, return_as="generator"))
+            if len(held_out) > 1 and answers and alive():
+                ask(held_out[1:], Parallel(n_jobs=self.n_jobs, return_as="generator"))
             tried(Member.finish, alive())
         self._keep(members, alive(), failures)
-        tested = [np.flatnonzero(folds.of_row == f) for f, _ in zip(numbers, answers, strict=False)]
+        tested = [
+            np.flatnonzero(folds.of_row == f) for f, _ in zip(held_out, answers, strict=False)
+        ]
         if len(tested) == 1:
             # the pool is judged by rows that its exponents have not seen: parts of the only fold
             fold = random_folds(data.take(tested[0]), _PARTS_OF_ONE, seed).of_row
@@ -362,17 +364,19 @@ class JointStack(JointClassifier):
         return dict(zip([*self.component_names_, "new"], self.pool_.coef.tolist(), strict=True))
 
     def _joint(self, X: Any) -> Joint:
-        found, failed = joints_of(dict(enumerate(self.members_)), X)
-        if failed:
-            m, why = next(iter(failed.items()))
-            raise ValueError(f"The member {self.member_names_[m]!r} has no answer: {why}")
         frequencies = self.prior_.joint(self.label_space_, X.shape[0])
         experts: list[Joint] = []
-        for m, joint in found.items():
-            model = self.members_[m]
-            before = model[:-1] if isinstance(model, Pipeline) and len(model) > 1 else None
-            rows = partial(before.transform, X) if before is not None else lambda: X
-            parts = part_joints(model, joint, rows)
+        prepared: dict[tuple[int, ...], Any] = {(): X}  # pipelines may begin alike
+        for name, model in zip(self.member_names_, self.members_, strict=True):
+            *steps, last = [step for _, step in getattr(model, "steps", [("", model)])]
+            key = tuple(id(step) for step in steps)
+            try:
+                if key not in prepared:
+                    prepared[key] = model[:-1].transform(X)
+                joint = joint_of(last, prepared[key])
+            except EXPECTED as error:
+                raise ValueError(f"The member {name!r} has no answer: {why(error)}") from error
+            parts = part_joints(last, joint, partial(prepared.get, key))
             experts += with_frequencies([joint, *parts], frequencies)
         return self.pool_.joint([*experts, frequencies], self.prior_)
 
@@ -382,13 +386,6 @@ class JointStack(JointClassifier):
         """Return no edges: every member has a graph of its own, if any."""
         meaning = f"A stack of {len(self.members_)} models: it has no one graph of the labels."
         return LabelGraph.without_edges(self.label_names_, meaning)
-
-
-def _is_large(data: TrainingData) -> bool:
-    """Whether fitting may take so long that users should know before."""
-    numbers = data.X.nnz if is_sparse(data.X) else data.X.size
-    others = n_label_columns(data.cardinalities) + math.isqrt(data.n_features)
-    return bool(numbers + data.n_rows * others > _MANY_NUMBERS)
 
 
 def measure_costs(
@@ -409,16 +406,35 @@ def measure_costs(
     size = _PILOT_ROWS if limit is not None else max(_PILOT_ROWS, n_rows // 80)
     size, before = min(size, -(-n_rows // 4)), None
     most = np.inf if limit is None else _SHARE_OF_PILOTS * limit
+
+    def pilot(member: Member, end: float) -> list[float]:
+        """Seconds of these rows to begin, and for what follows."""
+        trial, labels, prior = Member("", member.model), EncodedLabels(space, some.codes), None
+        clock, numbers = [time.monotonic()], held_out_folds(parts)
+        with warnings.catch_warnings(), suppress(*EXPECTED):
+            warnings.simplefilter("ignore")
+            try:
+                with deadline(end):
+                    trial.begin(some, labels, {})
+                    clock.append(time.monotonic())
+                    for f in numbers[:1]:
+                        test, train = (np.flatnonzero((parts.of_row == f) == own) for own in (1, 0))
+                        prior = LabelPrior.of(some)
+                        held_out_experts([trial], some, space, train, test, n_listed, prior)
+                    clock.append(time.monotonic())
+                    trial.finish(some, labels, {})
+            except TimeoutError:
+                return [_FOREVER, _FOREVER]
+        clock += [time.monotonic()] * (4 - len(clock))
+        begun, asked, finished = np.diff(clock).tolist()
+        return [begun, len(numbers) * asked + finished]
+
     while True:
         rows = np.sort(order[:size])
         some, parts = counted(data.take(rows), Folds(folds.of_row[rows], folds.n_folds))
         # what one member does not need of its time is the next one's
         ends = started + most * np.linspace(0.5, 1.0, len(members))
-        every = [
-            _pilot(m, some, parts, folds, space, n_listed, end)
-            for m, end in zip(members, ends, strict=True)
-        ]
-        taken = np.array(every) + 1e-9
+        taken = np.array([pilot(*each) for each in zip(members, ends, strict=True)]) + 1e-9
         growing = np.full_like(taken, 0.5)  # the part that grows with the rows
         if before is not None:  # the first fit may have paid for what is done once
             growing = np.clip(2.0 * (taken - before) / taken, 0.3, 1.2)
@@ -429,37 +445,6 @@ def measure_costs(
         if 2 * size >= n_rows or (before is not None and (limit is None or 4 * spent > most)):
             return
         size, before = 2 * size, taken
-
-
-def _pilot(
-    member: Member,
-    data: TrainingData,
-    parts: Folds,
-    folds: Folds,
-    space: LabelSpace,
-    n_listed: int,
-    end: float,
-) -> tuple[float, float]:
-    """Seconds that some rows take a member to begin, and then for all folds."""
-    trial, labels = Member(member.name, member.model), EncodedLabels(space, data.codes)
-    clock = [time.monotonic()]
-    with warnings.catch_warnings(), suppress(*EXPECTED):
-        warnings.simplefilter("ignore")
-        try:
-            with deadline(end):
-                trial.begin(data, labels, {})
-                clock.append(time.monotonic())
-                for f in held_out_folds(parts)[:1]:
-                    test, train = (np.flatnonzero((parts.of_row == f) == own) for own in (1, 0))
-                    prior = LabelPrior.of(data)
-                    held_out_experts([trial], data, space, train, test, n_listed, prior)
-                clock.append(time.monotonic())
-                trial.finish(data, labels, {})
-        except TimeoutError:
-            return _FOREVER, _FOREVER
-    clock += [time.monotonic()] * (4 - len(clock))
-    begun, asked, finished = np.diff(clock).tolist()
-    return begun, len(held_out_folds(folds)) * asked + finished
 
 
 def rows_within(seconds: float, members: list[Member], n_rows: int) -> int:
