@@ -192,7 +192,10 @@ def ask(
     if quiet:
         return
     where = f" to {target}" if target else ""
-    ui.say(f"Questions about {n_rows:,} rows written{where} in {time.perf_counter() - started:.1f} s.", target)
+    ui.say(
+        f"Questions about {n_rows:,} rows written{where} in {time.perf_counter() - started:.1f} s.",
+        target,
+    )
     if n_rows and not asker.n_open:
         ui.note(
             f"{table} knows every label of every row, so there was nothing to ask: leave cells "
