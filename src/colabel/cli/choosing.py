@@ -485,8 +485,4 @@ def rules(
         return
     with written_whole(output_file) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    console.print(
-        f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.",
-        markup=False,
-        soft_wrap=True,
-    )
+    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.", output_file)
