@@ -182,7 +182,12 @@ def test_a_pipeline_answers_as_its_steps_before_the_model_do(task, model):
     search = GridSearchCV(pipeline, {"kernelfeatures__width": [2.0]}, cv=2)
     stepwise, *others = [
         answer(learn(method, task, TRAIN), task, TEST)
-        for method in (Method(model, (features,)), Method(pipeline), Method(search))
+        for method in (
+            Method(model, (features,)),
+            Method(pipeline),
+            Method(search),
+            Method(make_pipeline(model), (features,)),
+        )
     ]
     for found in others:
         np.testing.assert_array_equal(found.codes, stepwise.codes)
