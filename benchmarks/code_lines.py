@@ -33,19 +33,19 @@ CEILINGS = {
     ("report",): 1370,
     ("comparing",): 1650,  # 1200
     ("saving", "core"): 2310,  # 1300
-    ("tables", "datasets"): 3515,  # 2400
+    ("tables", "datasets"): 3400,  # 2400
     ("models",): 6900,
     ("preprocess",): 900,
-    ("learn",): 6300,
+    ("learn",): 6200,
     ("decide",): 1000,
     ("rules",): 880,
     ("joint",): 6400,  # 6300
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
-MOST_LINES = 34_100  # 30_500
+MOST_LINES = 33_900  # 30_500
 MOST_FILES = 211
-MOST_CLASSES = 438  # 420
+MOST_CLASSES = 435  # 420
 MOST_NAMES = 150
 MOST_IMPORTS = 0.094  # 0.09
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from colabel.tables import Column, Frame, Preprocessor, TableError, choose_columns
-from colabel.tables.preprocessing import terms_of_row
+from colabel.tables.model import terms_of_row
 
 
 @pytest.fixture

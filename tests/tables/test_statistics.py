@@ -21,7 +21,7 @@ from colabel.tables.columns import (
     TextStatistics,
     WordStatistics,
 )
-from colabel.tables.preprocessing import CategoryTable, NumberTable, WordTable
+from colabel.tables.model import CategoryTable, NumberTable, WordTable
 
 N = 240
 CUTS = [[N], [1, 2, 3, N], [80, 160, N], [100, 101, 239, N]]

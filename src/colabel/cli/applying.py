@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _console as ui
-from colabel.core.files import refuse_input
+from colabel.core.files import check_not_input
 from colabel.core.progress import columns, row_counter
 
 if TYPE_CHECKING:
     from colabel.tables import Frame, Predictor, TableModel
 
-_DECISION = "subset, hamming, f1 or jaccard: what the labels are chosen for."
+_DECISION = "subset, hamming, f1, micro_f1, macro_f1 or jaccard: what labels are chosen for."
 _COVERAGE = (
     "Also label sets that contain the true one with at least this probability, and labels that are"
     " sure; for a model fitted with --conformal."
@@ -103,7 +103,7 @@ def predict(
     def answer(part: Path, target: Path | None) -> None:
         nonlocal n_rows
         if target is not None:
-            tables.answers.check_ending(target)
+            tables.predicting.check_ending(target)
         predictor = tables.Predictor(fitted, tables.open_table(part, options), request)
 
         def noted() -> Iterator[Any]:
@@ -119,7 +119,7 @@ def predict(
     # "out/" arrives as "out"
     into_folder = target is not None and (target.is_dir() or not target.suffix)
     if len(parts) == 1 and not into_folder:
-        refuse_input(target, *parts, model)
+        check_not_input(target, *parts, model)
         answer(parts[0], target)
     elif target is None:
         raise tables.TableError(
@@ -183,8 +183,8 @@ def ask(
 
     target = _answer_file(output_file)
     if target is not None:
-        tables.answers.check_ending(target)
-        refuse_input(target, table, model)
+        tables.predicting.check_ending(target)
+        check_not_input(target, table, model)
     source = tables.open_table(table, options)
     asker = tables.Asker(ui.load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
@@ -224,7 +224,7 @@ def evaluate(
     """
     from colabel import comparing, report, tables
 
-    refuse_input(page, table, model)
+    check_not_input(page, table, model)
     fitted = ui.load_table_model(model, trust=trust)
     scores = comparing.evaluate_table(fitted, tables.open_table(table, options))
     if page is not None:
@@ -292,7 +292,7 @@ def explain(
     from colabel.models.evidence.record import explain_row
     from colabel.report import text
 
-    refuse_input(page, table, model, against)
+    check_not_input(page, table, model, against)
     fitted = ui.load_table_model(model, trust=trust)
     console = ui.output()
     if table is None:
@@ -452,7 +452,7 @@ def explore(
     from colabel.models import ConformalSets
     from colabel.rules import Rules
 
-    refuse_input(page, table, model)
+    check_not_input(page, table, model)
     fitted = ui.load_table_model(model, trust=trust)
     source = tables.open_table(table, options)
     predictor = tables.Predictor(fitted, source, tables.PredictionRequest(keep=keep))

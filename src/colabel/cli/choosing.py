@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _console as ui
-from colabel.core.files import refuse_input, written_whole
+from colabel.core.files import check_not_input, written_whole
 from colabel.core.progress import columns
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def compare(
     ] = "default",
     cv: ui.Folds = 5,
     measure: Annotated[str, ui.opt("NAME", _MEASURE, default=_DECISIVE)] = "",
-    decision: Annotated[str, ui.opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
+    decision: Annotated[
+        str, ui.opt("LOSS", "subset, hamming, f1, micro_f1, macro_f1 or jaccard.")
+    ] = "subset",
     thresholds: ui.Thresholds = False,
     calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
     coverage: Annotated[float | None, ui.opt("P", _COVERAGE, default=False)] = None,
@@ -111,7 +113,7 @@ def compare(
     table, options = request.path, request.options
     most = comparing.MOST_ROWS if max_rows is None else max_rows or None
     report = None if no_report else report_file
-    refuse_input(report, table)
+    check_not_input(report, table)
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
     summary = tables.summarise(data)
@@ -295,9 +297,9 @@ def audit(
     from colabel import comparing, report, tables
     from colabel.rules import Rules
 
-    tables.answers.check_ending(output_file)
+    tables.predicting.check_ending(output_file)
     for target in (output_file, page, fix):
-        refuse_input(target, request.path)
+        check_not_input(target, request.path)
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
     request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
@@ -391,7 +393,7 @@ def _write_fixed(
 
     from colabel.tables import TableError
     from colabel.tables.csv_file import CsvSource
-    from colabel.tables.text import LONGEST_LINE, open_text
+    from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
     endings = path.name.lower().removesuffix(".gz")
@@ -461,7 +463,7 @@ def rules(
     from colabel.rules import Rules
     from colabel.tables import load_table
 
-    refuse_input(output_file, request.path)
+    check_not_input(output_file, request.path)
     data = load_table(request)
     console = ui.output()
     if check is not None:

@@ -191,7 +191,7 @@ def labelled_rows(model: TableModel, source: Source) -> tuple[Frame, Any]:
     read = source.storage()
     storage = {**{name: read[name] for name in columns}, **model.storage}
     frame = Frame.stacked(list(read_chunks(source, storage)))
-    counted = LabelStatistics.of(frame, columns, lambda i: f"{source.path}, row {i + 1}: ")
+    counted = LabelStatistics.of(frame, columns, source.path)
     labels = counted.reader(columns, separator).read(frame)
     Y: Any = labels.Y
     if separator:  # tags that the table lacks are in none of its rows

@@ -369,7 +369,7 @@ def compare(
     prepare = (Preprocessor(table.choice.used),)
     methods = {name: held_out.Method(model, prepare) for name, model in estimators.items()}
     methods[BASELINE] = held_out.Method(LabelFrequencies(decision=decision), prepare)
-    losses = ("subset", "hamming", "f1") if task.space.is_indicator else ("subset", "hamming")
+    losses = ("subset", "hamming", "f1" if task.space.is_indicator else "macro_f1")
     ask = held_out.Ask(decisions=tuple(loss for loss in losses if loss != decision))
     where = None if store is None else Path(store)
     limits = (n_jobs, time_limit, where)

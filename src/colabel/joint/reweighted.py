@@ -134,7 +134,8 @@ class Reweighted(SumOfJoints):
         of_list = _weighted_entropy(self.listed, self._log_norm)
         total = np.exp(self._covered.log_total)
         outside = self.base.entropy() - _weighted_entropy(self._covered)
-        left = np.exp(log_of_base) * (outside - _times(1.0 - total, log_of_base))
+        share = np.exp(log_of_base)
+        left = share * outside - (1.0 - total) * _times(share, log_of_base)
         return np.maximum(of_list + left, 0.0)
 
     def log_prob_codes(self, codes: Codes) -> Array:

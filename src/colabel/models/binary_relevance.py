@@ -321,7 +321,7 @@ def choose_behind(first: FirstLayer, learner: ConditionalLearner, n_choices: int
         stacked = first.stacked(frozenset({fold}))
         seen = RowGroup(folds.rows_outside(fold), targets)
         models = learner.on(stacked).fit([seen] * n_choices, every)
-        total += stacked.total(
+        total += stacked.sum(
             _log_likelihoods, models, folds.at_rows, fold, n_choices, combine=added
         )
     best: Indices = total.argmax(axis=0)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.labels.columns import is_missing
-from colabel.tables.text import TableError
+from colabel.tables.source import TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

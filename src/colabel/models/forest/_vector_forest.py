@@ -21,16 +21,7 @@ import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
 from colabel.core.compiling import njit
-from colabel.core.schema import (
-    Ascending,
-    Below,
-    Between,
-    CodesOf,
-    Is,
-    NotEmpty,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import ASCENDING, CODES, NOT_EMPTY, Below, Between, Is, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.joint import Independent, Joint, Tree, VectorList
 from colabel.labels import MISSING, LabelSpace
@@ -600,16 +591,16 @@ class VectorForest:
 
     forest: Annotated[Forest, "leaves p"]
     cardinalities: Annotated[tuple[int, ...], "d", Between(1), Is("sizes")]
-    vectors: Annotated[Codes, "vectors d", CodesOf(), NotEmpty()]
+    vectors: Annotated[Codes, "vectors d", CODES, NOT_EMPTY]
     counts: Annotated[Array, "vectors", Between(1e-300)]
-    indptr: Annotated[Codes, "leaves+1", Ascending()]
+    indptr: Annotated[Codes, "leaves+1", ASCENDING]
     indices: Annotated[Codes, "entries", Below("vectors")]
     weights: Annotated[Array, "entries", Between(1e-300)]
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         ends = fields["indptr"][0] == 0 and fields["indptr"][-1] == dims["entries"]
-        refuse_unless(ends, "indptr does not begin and end where the lists of leaves do")
+        check_that(ends, "indptr does not begin and end where the lists of leaves do")
 
     @classmethod
     def of(

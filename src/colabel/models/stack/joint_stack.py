@@ -26,7 +26,7 @@ from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.forest.contents import label_targets
 from colabel.learn.forest.forest import grow
 from colabel.learn.pool import HeldOutExperts, LabelPrior, Pool, learn_pool, pool_of
-from colabel.learn.row_chance import row_digests
+from colabel.learn.row_hashing import row_digests
 from colabel.models._cross_fitting import (
     EXPECTED,
     Member,
