@@ -28,7 +28,7 @@ from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
 from colabel.rules import Rules
 from colabel.tables import Preprocessor, TableData, make_model
-from colabel.tables.preprocessing import terms_of_row
+from colabel.tables.model import terms_of_row
 
 # Of what speaks against a label: labels and columns named, the fewest nats, rows compared with and
 # orders of replacing columns.
