@@ -39,13 +39,13 @@ CEILINGS = {
     ("learn",): 6200,
     ("decide",): 1000,
     ("rules",): 880,
-    ("joint",): 6400,  # 6300
+    ("joint",): 6300,
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
 MOST_LINES = 33_900  # 30_500
 MOST_FILES = 211
-MOST_CLASSES = 435  # 420
+MOST_CLASSES = 420
 MOST_NAMES = 150
 MOST_IMPORTS = 0.094  # 0.09
 

@@ -168,10 +168,6 @@ class Reweighted(SumOfJoints):
 
     # Vectors
 
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors."""
-        return self.top_k_codes(1)[0][:, 0]
-
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         k = self._at_most_all(k)
