@@ -44,13 +44,14 @@ _TIME_LIMIT = "Models that would not be done within it are left out, the slowest
 _COMPARED_RULES = "Rules on label sets: models are compared with and without them."
 
 _MODEL = (
-    "auto (a forest of label vectors and a chain on forest features), or one of {models}."
+    "auto (two forests of label vectors and a chain on forest features), or one of {models}."
     " {features}"
 )
 _FIX = (
     "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
     " what changed."
 )
+_EXPLAIN = "Name the columns and other labels that speak against so many of the worst labels."
 _SHOWN = 15  # labels on the screen
 
 
@@ -272,6 +273,7 @@ def audit(
         float, ui.opt("P", "How probably wrong a label must be.", min=0.5, max=1.0)
     ] = 0.9,
     most: Annotated[int, ui.opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
+    explain: Annotated[int, ui.opt("N", _EXPLAIN, min=0)] = 100,
     rules: ui.RulesFile = None,
     groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
     seed: ui.Seed = 0,
@@ -303,7 +305,7 @@ def audit(
     data = tables.load_table(request)
     with ui.working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
-        found = comparing.audit_table(data, model, cv, seed, known, own)
+        found = comparing.audit_table(data, model, cv, seed, known, own, explain)
     cells = found.worst_labels[:most]
     rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
     names = [found.space.names[i] for i in at]
@@ -315,7 +317,7 @@ def audit(
         "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
         "wrong": found.wrong[cells[:, 0], at],
         "gain": found.log_odds[cells[:, 0], at],
-        "against": found.said_against(cells),
+        "against": [found.against(*cell) for cell in cells.tolist()],
         "surprise": found.surprise[cells[:, 0]],
     }
     with tables.answers_written(output_file) as write:
@@ -334,10 +336,10 @@ def audit(
     console = ui.output()
     shown = columns(">row", "label", "given", ">P(given)", "rather", ">P(wrong)", "against it")
     n_suspicious = int((listed["wrong"] > 0.1).sum())
-    for row, name, was, p, rather, wrong, _, against, _ in list(zip(*listed.values(), strict=True))[
-        : min(_SHOWN, n_suspicious)
-    ]:
-        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", against)
+    lines = list(zip(*listed.values(), strict=True))[: min(_SHOWN, n_suspicious)]
+    for row, name, was, p, rather, wrong, _, against, _ in lines:
+        most_against = against.partition(";")[0]
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", most_against)
     if n_suspicious:
         console.print(shown)
     else:

@@ -108,7 +108,7 @@ COMPARED: dict[str, Measure] = {
         for name in ("exact_match", "joint_log_loss", "hamming_accuracy", "micro_f1", "macro_f1")
     },
     "seconds": Measure(
-        "seconds", lambda own: own.felt, False, "per fold, fit and answer", digits=2
+        "seconds", lambda own: own.seconds, False, "per fold, fit and answer", digits=2
     ),
 }
 """The measures of the demo and of comparisons, in the order of their tables."""
