@@ -31,7 +31,7 @@ SOURCE = ROOT / "src" / "colabel"
 CEILINGS = {
     ("cli",): 1670,  # 1400
     ("report",): 1370,
-    ("comparing",): 1650,  # 1200
+    ("comparing",): 1680,  # 1200
     ("saving", "core"): 2310,  # 1300
     ("tables", "datasets"): 3375,  # 2400
     ("models",): 6900,
@@ -39,13 +39,13 @@ CEILINGS = {
     ("learn",): 6200,
     ("decide",): 1000,
     ("rules",): 880,
-    ("joint",): 6400,  # 6300
+    ("joint",): 6300,
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
 MOST_LINES = 33_900  # 30_500
 MOST_FILES = 211
-MOST_CLASSES = 435  # 420
+MOST_CLASSES = 420
 MOST_NAMES = 150
 MOST_IMPORTS = 0.094  # 0.09
 

@@ -520,9 +520,9 @@ class Joint(ABC):
 
     # In codes, for library code
 
-    @abstractmethod
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors."""
+        return self.top_k_codes(1)[0][:, 0]
 
     @abstractmethod
     def marginal_tables(self) -> list[Array]:

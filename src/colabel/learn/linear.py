@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, refuse_unless, stored
+from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.learn.conditional import (
     FoldModels,
@@ -74,7 +74,7 @@ class LinearModels:
             sizes.update(dict.fromkeys(positions.tolist(), n_classes))
         n_positions = sum(len(positions) for positions, _, _ in fields["parts"])
         once = len(sizes) == n_positions == dims["m"]
-        refuse_unless(once, "a model is missing, or two have the same position")
+        check_that(once, "a model is missing, or two have the same position")
         dims["sizes"] = tuple(sizes[i] for i in range(dims["m"]))
 
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:

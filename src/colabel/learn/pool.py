@@ -18,7 +18,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.core.numeric import as_bytes, bin_sums, log_sum_exp
-from colabel.core.schema import Between, CodesOf, Distribution, stored
+from colabel.core.schema import CODES, Between, Distribution, stored
 from colabel.joint import Independent, Joint, Mixture, Reweighted, VectorList
 from colabel.joint.repeated import Repeated
 from colabel.joint.vectors.vector_list import row_log_sum, row_max
@@ -418,7 +418,7 @@ class LabelPrior:
         Of the vectors and of the independent labels.
     """
 
-    vectors: Annotated[Codes, "v d", CodesOf()]
+    vectors: Annotated[Codes, "v d", CODES]
     counts: Annotated[Array, "v", Between(1e-300)]
     frequencies: Annotated[tuple[Array, ...], "d [sizes]", Distribution()]
     weights: Annotated[Array, "2", Distribution()]

@@ -40,7 +40,7 @@ from colabel.learn.structure.screening import label_residuals, score_statistics,
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
 
 
-def refuse_missing(data: Any, reason: str) -> None:
+def check_observed(data: Any, reason: str) -> None:
     """Raise MissingLabelsError unless every label is known; the `reason` is a clause."""
     n_missing, row, label = data.missing_labels
     if n_missing:

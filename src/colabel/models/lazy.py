@@ -34,7 +34,7 @@ def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
 _IN_MEMORY = ("estimator", "calibrate", "class_weight", "blank")
 
 
-def refuse_chunks(model: Any) -> None:
+def check_takes_chunks(model: Any) -> None:
     """Raise unless a model, with its parameters, learns from Dask arrays."""
     name = type(model).__name__
     if not model.fits_chunks:

@@ -31,6 +31,8 @@ _DECISIONS = {
     "subset": "the most probable label set",
     "hamming": "each label that is more probable than not",
     "f1": "the set with the largest expected F1",
+    "micro_f1": "each label above one threshold, half of the largest expected F1",
+    "macro_f1": "each label above a threshold of its own, half of its largest expected F1",
     "jaccard": "the set with the largest expected Jaccard index",
     THRESHOLDS: "each label above a threshold of its own, tuned for macro F1",
 }

@@ -23,16 +23,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Indices, dense
 from colabel.core.schema import (
-    Ascending,
+    ASCENDING,
+    UNIQUE,
     Below,
     Between,
     Dims,
     Estimator,
     Fields,
     Is,
-    Unique,
     bind,
-    refuse_unless,
+    check_that,
     stored,
 )
 from colabel.models.evidence.evidence import FeatureTerms, evidence_of_row
@@ -85,15 +85,15 @@ class NumberTable:
 
     mean: Annotated[Array, "features", _FAR]
     scale: Annotated[Array, "features", _SCALE]
-    flagged: Annotated[Indices, "m", Below("features"), Ascending()]
+    flagged: Annotated[Indices, "m", Below("features"), ASCENDING]
     is_sparse: bool
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
-        refuse_unless(not (fields["is_sparse"] and dims["m"]), "sparse numbers have flags")
+        check_that(not (fields["is_sparse"] and dims["m"]), "sparse numbers have flags")
         bind(dims, "columns", dims["features"] - dims["m"], "scale")
         inside = (fields["flagged"] < dims["columns"]).all()
-        refuse_unless(dims["columns"] > 0 and inside, "flagged names columns that are not there")
+        check_that(dims["columns"] > 0 and inside, "flagged names columns that are not there")
 
     @classmethod
     def of_statistics(
@@ -153,7 +153,7 @@ class CategoryTable:
     """
 
     n_features: Annotated[int, Is("features"), Between(0, 10**6)]
-    values: Annotated[Sequence[str], "v", Unique()]
+    values: Annotated[Sequence[str], "v", UNIQUE]
     features: Annotated[Indices, "v", Below("features")]
     other: Annotated[int, Below("features", or_none=True)]
 
@@ -203,7 +203,7 @@ class WordTable:
     idf : (w,) array
     """
 
-    words: Annotated[Sequence[str], "features", Unique()]
+    words: Annotated[Sequence[str], "features", UNIQUE]
     idf: Annotated[Array, "features", Between(0.0)]
 
     @classmethod
@@ -333,12 +333,12 @@ class Preprocessor(BaseEstimator):
         wanted = [tag for kind, tag in tags.items() for _ in range(kinds.count(kind))]
         tables, numbers = fields["tables_"], fields["numbers_"]
         found = [table.declared.tag for table in tables]
-        refuse_unless(found == wanted, "a column has no table, or one of another kind")
+        check_that(found == wanted, "a column has no table, or one of another kind")
         n_numbers = 0 if numbers is None else numbers.dims["columns"]
-        refuse_unless(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
+        check_that(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
         every = [*tables, *(() if numbers is None else (numbers,))]
         total = sum(table.dims["features"] for table in every)
-        refuse_unless(total == dims["p"], "the tables do not give as many features as there are")
+        check_that(total == dims["p"], "the tables do not give as many features as there are")
 
     def fit(self, frame: Frame, y: Any = None) -> Self:
         """Learn means, scales, categories and words from the rows of a frame."""
@@ -523,7 +523,7 @@ class TableModel:
             [column.fields for column in columns]
             for columns in (fields["columns"], fields["preprocessor"].fields["columns"])
         )
-        refuse_unless(own == theirs, "its columns are not those of its preprocessor")
+        check_that(own == theirs, "its columns are not those of its preprocessor")
 
     @classmethod
     def fit(
@@ -533,7 +533,7 @@ class TableModel:
         preprocessor = Preprocessor(choice.used).fit(frame)
         fresh = clone(model)
         if preprocessor.is_sparse_:
-            _refuse_dense_estimator(fresh)
+            _check_takes_sparse(fresh)
         arguments = fit_arguments(fresh, labels.names, weight)
         fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **arguments)
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
@@ -624,7 +624,7 @@ class TableModel:
         )
 
 
-def _refuse_dense_estimator(model: Any) -> None:
+def _check_takes_sparse(model: Any) -> None:
     """Refuse a model whose `estimator` does not take sparse features."""
     base = getattr(model_inside(model), "estimator", None)
     if isinstance(base, ClassifierMixin) and not get_tags(base).input_tags.sparse:

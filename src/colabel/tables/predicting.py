@@ -24,9 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.files import refuse_input, written_whole
+from colabel.core.files import check_not_input, written_whole
 from colabel.core.threads import one_blas_thread
-from colabel.decide import DECISIONS, LabelSets, RiskMinimiser, next_question, resolve_decision
+from colabel.decide import LabelSets, RiskMinimiser, next_question, resolve_decision
+from colabel.decide.questions import LOSSES
 from colabel.joint import Joint
 from colabel.joint.base import named_set
 from colabel.joint.user_terms import ImpossibleEvidenceError
@@ -369,9 +370,8 @@ class Asker:
         given: Sequence[str] = (),
         keep: Sequence[str] = (),
     ) -> None:
-        losses = (*DECISIONS, "log")
-        if loss is not None and loss not in losses:
-            raise TableError(f"There is no loss {loss!r}: choose from {', '.join(losses)}.")
+        if loss is not None and loss not in LOSSES:
+            raise TableError(f"There is no loss {loss!r}: choose from {', '.join(LOSSES)}.")
         own = model_inside(model.model).decision_rule()
         self.loss = loss or (own if isinstance(own, RiskMinimiser) else "subset")
         known = [name for name in model.label_source.columns if name in source.names]
@@ -580,7 +580,7 @@ class AnswerFolder:
                     "one, or give them folders of their own."
                 )
         for target in targets:
-            refuse_input(target, *parts)
+            check_not_input(target, *parts)
         return list(targets)
 
     def is_finished(self, part: Path, target: Path) -> bool:

@@ -339,11 +339,11 @@ def _values_of(
     ):
         others = [text for text in texts if text not in usual]
         if len(usual) > 1 and n_known >= _FEWEST_OF_KEY and sum(counts[t] for t in others) == 1:
-            _refuse_stray(name, others[0], first, f"all other {n_known - 1} values are {said}")
+            _raise_stray(name, others[0], first, f"all other {n_known - 1} values are {said}")
     n_odd = sum(counts[text] for text in texts if text not in whole)
     if n_odd and 2 * n_odd <= n_known:
         stray = next(text for text in texts if text not in whole)
-        _refuse_stray(name, stray, first, f"{n_known - n_odd} of its {n_known} values are numbers")
+        _raise_stray(name, stray, first, f"{n_known - n_odd} of its {n_known} values are numbers")
     if whole and not n_odd:
         for text, value in zip(texts, numbers.tolist(), strict=True):
             if value != whole[text] or abs(value) > 2**53:
@@ -363,7 +363,7 @@ def _values_of(
     return {text: text for text in texts}
 
 
-def _refuse_stray(name: str, text: str, first: Mapping[str, str], others: str) -> None:
+def _raise_stray(name: str, text: str, first: Mapping[str, str], others: str) -> None:
     raise TableError(
         f"{first[text]}The label column {name!r} holds {text!r}, while {others}: correct it or "
         "leave it empty; where it is a value, fit with the column as a category (--category)."

@@ -12,7 +12,7 @@ pytest.importorskip("dask")
 
 from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
-from colabel.learn import row_chance
+from colabel.learn import row_hashing
 from colabel.learn.chunks.chunked_data import chunked_data, counting_passes, drawn_rows, seen_labels
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.glm.lbfgs import LBFGS
@@ -54,7 +54,7 @@ def in_order(folds):
 @pytest.mark.parametrize("most_sorted", [0, 1 << 16])
 @pytest.mark.parametrize("cv", [2, 5, 0.3])
 def test_folds_are_those_of_the_rows_in_memory(rows, cv, most_sorted, monkeypatch):
-    monkeypatch.setattr(row_chance, "MOST_SORTED", most_sorted)
+    monkeypatch.setattr(row_hashing, "MOST_SORTED", most_sorted)
     here, there = rows
     expected, found = random_folds(here, cv, 3), random_folds(there, cv, 3)
     np.testing.assert_array_equal(in_order(found), expected.of_row)
@@ -62,7 +62,7 @@ def test_folds_are_those_of_the_rows_in_memory(rows, cv, most_sorted, monkeypatc
 
 
 def test_folds_without_sorting_have_nearly_equal_sizes(rng, monkeypatch):
-    monkeypatch.setattr(row_chance, "MOST_SORTED", 0)
+    monkeypatch.setattr(row_hashing, "MOST_SORTED", 0)
     data = TrainingData(rng.normal(size=(5000, 2)), np.zeros((5000, 1), dtype=np.int32), (1,))
     counts = np.bincount(random_folds(data, 5, 0).of_row)
     assert len(counts) == 5
@@ -73,7 +73,7 @@ def test_folds_without_sorting_have_nearly_equal_sizes(rng, monkeypatch):
 
 def test_folds_without_sorting_are_never_empty(rng, monkeypatch):
     """Of three rows that differ, five folds have at most three."""
-    monkeypatch.setattr(row_chance, "MOST_SORTED", 0)
+    monkeypatch.setattr(row_hashing, "MOST_SORTED", 0)
     X = np.repeat(np.arange(3.0), 27)[:80, None]
     here, there = both(X, np.zeros((80, 1), dtype=int) + (X > 1))
     expected, found = random_folds(here, 5, 0), random_folds(there, 5, 0)

@@ -25,11 +25,11 @@ from colabel.core.arrays import Array, Flags, Indices, is_dask, is_sparse, one_e
 from colabel.core.hashing import mix
 from colabel.core.journal import Journal
 from colabel.core.lazy import require
-from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
+from colabel.core.parameters import LARGEST_FEATURE, check_weight_range
 from colabel.core.threads import one_blas_thread
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.conditional import AtFolds, FoldModels, LabelSummary, Rows, TrainingData
-from colabel.learn.row_chance import FoldRule, RowRanks, column_range, wider_range
+from colabel.learn.row_hashing import FoldRule, RowRanks, column_range, wider_range
 
 Result = TypeVar("Result")
 PassCounter = Callable[[int], None]
@@ -718,5 +718,5 @@ def _checked(part: TrainingData, checks: tuple[tuple[str, ...] | None, bool]) ->
                 "finite numbers that are not negative."
             )
         if part.weight.any():
-            refuse_extreme_weights(part.weight)
+            check_weight_range(part.weight)
     return part

@@ -64,7 +64,7 @@ def held_out_score(data: FieldData, layout: FieldLayout, theta: Parameters) -> A
     return np.asarray(PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1))
 
 
-def announces_truth(
+def mode_is_true(
     data: FieldData, layout: FieldLayout, theta: Parameters, independent: Array
 ) -> Array:
     """Say (n,) in which rows the mode is the true vector, by 1 or 0.
@@ -461,7 +461,7 @@ class FieldLearner:
             if problem.held_out is None or problem.score is not held_out_score or few:
                 return tuned.scores, np.empty(0)
             some, start = problem.held_out.few(_MODES), problem.start.node
-            return tuned.scores, announces_truth(some, tuned.layout, tuned.theta, start)
+            return tuned.scores, mode_is_true(some, tuned.layout, tuned.theta, start)
 
         for strength in sorted(ridges, reverse=True):
             parts = self._at_folds(point, folds)

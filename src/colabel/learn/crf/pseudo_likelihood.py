@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.compiling import njit
 from colabel.core.exponential import ORDERED, exp_of_negative, log_one_plus
-from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
+from colabel.core.schema import Below, Between, Dims, Fields, Is, check_that, stored
 from colabel.learn.design import Design
 from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
 
@@ -64,8 +64,8 @@ class FieldLayout:
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         edges, sizes = fields["edges"], np.asarray(fields["cardinalities"], dtype=np.intp)
-        refuse_unless((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
-        refuse_unless(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
+        check_that((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
+        check_that(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
         dims["nodes"] = int((sizes - 1).sum())
         dims["cells"] = int((sizes[edges[:, 0]] * sizes[edges[:, 1]] - 1).sum())
 

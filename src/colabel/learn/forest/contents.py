@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Codes, Flags, column_owner, label_columns, row_slices
 from colabel.core.hashing import row_keys
-from colabel.core.schema import Between, Dims, Distribution, Fields, Is, refuse_unless, stored
+from colabel.core.schema import Between, Dims, Distribution, Fields, Is, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
@@ -30,7 +30,7 @@ from colabel.learn.forest.forest import (
     mean_over_trees,
     row_blocks,
 )
-from colabel.learn.row_chance import copies
+from colabel.learn.row_hashing import copies
 
 _BYTES_AT_ONCE = 1 << 25  # of counts in leaves; those of all trees would fill the memory
 
@@ -158,7 +158,7 @@ class LabelForest:
         for variable in np.flatnonzero(np.asarray(dims["sizes"]) != 2):
             total = fields["frequencies"][:, owner == variable].sum(axis=1, dtype=np.float64)
             one = np.abs(total - 1.0).max(initial=0.0) <= _ROUNDING
-            refuse_unless(one, "frequencies holds probabilities that do not sum to one")
+            check_that(one, "frequencies holds probabilities that do not sum to one")
 
     @classmethod
     def of(

@@ -24,7 +24,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, cast, host, like, xp_of
-from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
+from colabel.core.schema import Between, Dims, Fields, bind, check_that, stored
 from colabel.learn.conditional import scores_of
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, OwnScores, Ridge, RowsObjective
 from colabel.learn.glm.losses import Loss, loss_for
@@ -153,8 +153,8 @@ class FittedTasks:
     def _check_stored(fields: Fields, dims: Dims) -> None:
         most = 0.0 if dims["c"] == 2 else 1.0  # of two values, none is ever without a score
         kept = fields["floor"].sum(axis=1) <= most
-        refuse_unless(kept.all(), "floor holds more probability than there is")
-        refuse_unless((fields["floor"] == 0).any(axis=1).all(), "floor leaves no class a score")
+        check_that(kept.all(), "floor holds more probability than there is")
+        check_that((fields["floor"] == 0).any(axis=1).all(), "floor leaves no class a score")
         bind(dims, "k", 1 if dims["c"] == 2 else dims["c"], "coef")
 
     def take(self, tasks: Indices) -> FittedTasks:
