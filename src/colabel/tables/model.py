@@ -252,7 +252,7 @@ class DateTable:
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         is_four = fields["numbers"].dims["columns"] == len(DATE_NUMBERS)
-        refuse_unless(is_four, "a date has four numbers")
+        check_that(is_four, "a date has four numbers")
 
     @classmethod
     def of_statistics(cls, counted: TextStatistics, name: str) -> DateTable:
