@@ -32,7 +32,6 @@ from colabel.tables.source import (
     Source,
     TableError,
     added,
-    at,
     first_repeat,
     ignore,
     not_decoded,
@@ -102,14 +101,14 @@ class CsvSource(Source):
         source = cls(path, (), delimiter, *known, options.decimal)
         cells, _ = source._cells(raw, 0)
         names = [name.strip() for name in cells.to_pylist()]
-        if not names:
-            raise at(path, 1, "no columns are named: write their names into the first line.")
         twice = first_repeat(names)
-        if twice is not None:
-            raise at(path, 1, f"the column {twice!r} is named twice: rename one.")
-        if "" in names:
-            place = names.index("") + 1
-            raise at(path, 1, f"column {place} of {len(names)} has no name: name it.")
+        problem = "" if twice is None else f"the column {twice!r} is named twice: rename one."
+        if not names:
+            problem = "no columns are named: write their names into the first line."
+        elif "" in names:
+            problem = f"column {names.index('') + 1} of {len(names)} has no name: name it."
+        if problem:
+            raise TableError(f"{path}, line 1: {problem}")
         return replace(source, names=tuple(names))
 
     def blocks(self, n_rows: int) -> Iterator[tuple[bytes, int]]:
@@ -141,9 +140,10 @@ class CsvSource(Source):
         }
         found, column, example = found_decimal(known)
         if found:
+            (number,), _ = as_numbers(pa.array([example]), (), found)
             warnings.warn(
-                f"{self.path}: {example} in the column {column!r} is read as "
-                f"{plain_number(example, found)} (--decimal {found}).",
+                f"{self.path}: {example} in the column {column!r} is read as {number:.15g} "
+                f"(--decimal {found}).",
                 stacklevel=2,
             )
         return replace(self, decimal=found)
@@ -184,11 +184,9 @@ class CsvSource(Source):
             frame, odd = self._read(block, before, wanted)
             if odd:
                 name, (text, path, line) = min(odd.items(), key=lambda item: item[1][2])
-                raise at(
-                    path,
-                    line,
-                    f"the column {name!r} holds {shown(text)}, which is not a finite number, but "
-                    "numbers are wanted there: correct it, or leave it empty.",
+                raise TableError(
+                    f"{path}, line {line}: the column {name!r} holds {shown(text)}, which is not a "
+                    "finite number, but numbers are wanted there: correct it, or leave it empty."
                 )
             if len(frame):
                 yield frame
@@ -281,7 +279,9 @@ class CsvSource(Source):
                     lengths.append(len(row))
                     ends.append(before + reader.line_num)
             except csv.Error as error:
-                raise at(self.path, before + reader.line_num, f"{error}: correct it.") from error
+                raise TableError(
+                    f"{self.path}, line {before + reader.line_num}: {error}: correct it."
+                ) from error
             cells, n_cells, lines = pa.array(texts, "string"), np.array(lengths), np.array(ends)
         else:
             rows = pa.array(block.split("\n"), "string")
@@ -291,11 +291,10 @@ class CsvSource(Source):
             lines = before + 1 + filled
         wrong = int((n_cells != len(self.names)).argmax()) if len(n_cells) else 0
         if self.names and len(n_cells) and n_cells[wrong] != len(self.names):
-            raise at(
-                self.path,
-                int(lines[wrong]),
-                f"the row has {n_cells[wrong]} values where the header names {len(self.names)} "
-                "columns: correct it; if it is the last row the file may be cut short.",
+            raise TableError(
+                f"{self.path}, line {lines[wrong]}: the row has {n_cells[wrong]} values where the "
+                f"header names {len(self.names)} columns: correct it; if it is the last row the "
+                "file may be cut short."
             )
         return cells, lines
 
@@ -321,19 +320,6 @@ def as_numbers(cells: Any, missing: Iterable[str], decimal: str = "") -> tuple[A
     numbers: Array = values.to_numpy(zero_copy_only=False)
     odd: Flags = ~pc.or_(good, gone).to_numpy(zero_copy_only=False) | np.isinf(numbers)
     return numbers, odd
-
-
-def plain_number(text: str, decimal: str) -> str:
-    """Return a number that is written with a decimal as `float` reads it.
-
-    Examples
-    --------
-    >>> from colabel.tables.csv_file import plain_number
-    >>> plain_number("1.234,5", ","), plain_number("1,234.5", ".")
-    ('1234.5', '1234.5')
-    """
-    other = "." if decimal == "," else ","
-    return re.sub(f"[{re.escape(other)}{_BLANKS}]", "", text).replace(decimal, ".")
 
 
 def found_decimal(columns: Mapping[str, Iterable[str]]) -> tuple[str, str, str]:
