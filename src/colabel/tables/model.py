@@ -562,7 +562,7 @@ class TableModel:
     @property
     def storage(self) -> Mapping[str, Literal["number", "text"]]:
         """The columns it needs, and how each is read from a file."""
-        return {column.name: column.storage for column in self.columns}
+        return {c.name: "number" if c.kind == "number" else "text" for c in self.columns}
 
     def joint(self, frame: Any) -> Joint:
         """Return the joint distribution of the labels for each row of a frame."""
