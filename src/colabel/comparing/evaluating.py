@@ -105,9 +105,13 @@ class Evaluation:
                 spread = "" if math.isnan(error) else f" ± {error:.3f}"
                 lines.append(f"{title:>24} {value:8.3f}{spread}")
         if self.coverage is not None:
-            lines.append(f"{'coverage of the sets':>24} {self.coverage.value:8.3f}")
+            value, error = self.coverage
+            lines.append(f"{'coverage of the sets':>24} {value:8.3f} ± {error:.3f}")
         if self.n_unseen:
-            lines.append(f"{self.n_unseen:,} rows hold a value that was never seen in training.")
+            lines.append(
+                f"{self.n_unseen:,} rows hold a value that was never seen in training. They have "
+                "probability zero, and the log-loss is that of the others."
+            )
         return "\n".join(lines)
 
 

@@ -350,7 +350,7 @@ def _against_baseline(results: Mapping[str, ModelResult], chosen: str, measure: 
         return ""
     without = how.written(baseline.mean(measure))
     if is_better(results[chosen], baseline, measure):
-        return f" How often label sets occur, and nothing else, gives {without}."
+        return f" The frequencies of the labels alone give {without}."
     return (
         f" That is no better than without the features ({without}): they may say little about the "
         "labels."

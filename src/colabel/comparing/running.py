@@ -214,7 +214,7 @@ class Progress:
         result = self.result(name)
         shown = dict.fromkeys((self.measure, "joint_log_loss"))
         figures = [f"{COMPARED[key].title} {result.written(key)}" for key in shown]
-        return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s a fold"
+        return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s per fold"
 
     def result(self, name: str) -> ModelResult:
         """Return the figures of a model in the folds that are done."""
