@@ -176,7 +176,7 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
         for x, y in zip(data.X[:300], data.Y[:300], strict=True):
             write([*x, *y])
     rules, labels = tmp_path / "rules.txt", ["-l", ",".join(names)]
-    assert "rules are in" in run("rules", clean, *labels, "-o", rules)
+    assert "rules written to" in run("rules", clean, *labels, "-o", rules)
     written = [line.split("  #")[0] for line in rules.read_text().splitlines()[1:]]
     assert "at most one of prime, square" in written
     assert "No row breaks a rule" in run("rules", clean, *labels, "--check", rules)

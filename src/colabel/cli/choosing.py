@@ -373,7 +373,7 @@ def _rates(found: Audit) -> str:
     said = f"{noise['forgotten'].rate:.1%} forgotten, {noise['added'].rate:.1%} added"
     each = {name: found.noise(name)["forgotten"] for name in found.space.names}
     often = [name for name, rate in each.items() if rate.low > 2 * noise["forgotten"].rate + 0.02]
-    if often:
+    if often and noise["forgotten"].rate >= 0.001:
         worst = max(often, key=lambda name: each[name].rate)
         said += f"; {worst} is forgotten most ({each[worst].rate:.0%})"
     return said
@@ -392,7 +392,7 @@ def _write_fixed(
     import numpy as np
 
     from colabel.tables import TableError
-    from colabel.tables.csv_file import CsvSource
+    from colabel.tables.reading import CsvSource
     from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
@@ -476,7 +476,8 @@ def rules(
     lines = [f"# Rules that all {data.features.n_rows:,} rows obey. Delete what need not hold."]
     for one in Rules.suggest(data.labels.Y, data.labels.names, min_support=support):
         lines.append(f"{one.rule.text}  # {one.support:,} rows could have broken it")
-    if len(lines) == 1:
+    n_rules = len(lines) - 1
+    if not n_rules:
         lines = [
             f"# No rule on two 0/1 labels holds in all {data.features.n_rows:,} rows and could "
             f"have been broken by {support:,} of them."
@@ -486,4 +487,4 @@ def rules(
         return
     with written_whole(output_file) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    console.print(f"{len(lines) - 1:,} rules are in {output_file}.", markup=False, soft_wrap=True)
+    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.", output_file)

@@ -241,8 +241,8 @@ class TableComparison:
         if STACK in tried or not tried >= set(DEFAULT_MODELS):
             return ""
         return (
-            "Not tried: stack, which joins models like these by what they say of rows held out, "
-            "and takes several times as long as all of them. --models default,stack tries it too."
+            "Not tried: stack, which pools models like these with weights learned from held-out "
+            "rows and takes several times as long. --models default,stack includes it."
         )
 
     @property
