@@ -19,6 +19,7 @@ from colabel.comparing.result import (
     THRESHOLDS,
     ModelResult,
     is_better,
+    measure_named,
     plain,
 )
 from colabel.core.arrays import Array
@@ -345,10 +346,7 @@ class TableComparison:
         -------
         matplotlib axes
         """
-        titles = {how.title: name for name, how in COMPARED.items()}
-        key = titles.get(measure or "", measure) or self.measure
-        if key not in COMPARED:
-            raise TableError(f"There is no measure {measure!r}: choose from {', '.join(titles)}.")
+        key = measure_named(measure or self.measure)
         require("matplotlib", "A figure")
         from matplotlib import pyplot as plt
 
