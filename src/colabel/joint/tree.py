@@ -195,8 +195,9 @@ class Tree(Joint):
         if MISSING in codes:
             return self._conditioned(codes)[1]
         rows, found = np.arange(self.n_rows), np.zeros(self.n_rows)
+        tables = self._tables  # made anew each time, of independent labels
         for i, scope in enumerate(self._forest.scopes):
-            found += self._tables[i][rows, codes[:, scope[0]] if scope else 0, codes[:, i]]
+            found += tables[i][rows, codes[:, scope[0]] if scope else 0, codes[:, i]]
         return found
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
