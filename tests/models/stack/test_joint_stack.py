@@ -27,10 +27,10 @@ from colabel.core.progress import check_deadline
 from colabel.joint import Mixture
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
-from colabel.models._cross_fitting import Member
+from colabel.models.cross_fitting import Member
 from colabel.models.stack import joint_stack
-from colabel.models.stack._members import checked_members, default_members
 from colabel.models.stack.joint_stack import measure_costs, rows_within
+from colabel.models.stack.members import checked_members, default_members
 
 PCC = ProbabilisticClassifierChain
 FAST = [

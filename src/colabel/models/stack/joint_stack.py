@@ -25,7 +25,8 @@ from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.pool import HeldOutExperts, LabelPrior, Pool, learn_pool, pool_of
 from colabel.learn.row_hashing import row_digests
-from colabel.models._cross_fitting import (
+from colabel.models.base import JointClassifier
+from colabel.models.cross_fitting import (
     EXPECTED,
     Member,
     Prepared,
@@ -37,10 +38,9 @@ from colabel.models._cross_fitting import (
     why,
     with_frequencies,
 )
-from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.stack._members import checked_members, default_members, takes_nan
+from colabel.models.learning import can_hold_out, make_folds, seeded
+from colabel.models.stack.members import checked_members, default_members, takes_nan
 from colabel.models.wrapped import joint_of
 
 _PILOT_ROWS = 200  # at least, by which costs are measured
