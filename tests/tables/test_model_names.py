@@ -9,8 +9,7 @@ import pytest
 from sklearn.pipeline import Pipeline
 
 import colabel
-from colabel.cli._console import load_table_model
-from colabel.saving import ModelFileError, save, types_to_trust
+from colabel.saving import ModelFileError, load, save, types_to_trust
 from colabel.tables import (
     ESTIMATOR_NAMES,
     FEATURE_NAMES,
@@ -94,12 +93,12 @@ def test_an_estimator_has_a_name(name, sparse, rng, tmp_path):
         warnings.simplefilter("ignore", UserWarning)
         save(fitted, file)
     assert bool(types_to_trust(file)) == (name == "boosting")
-    again = load_table_model(file, trust=True)
+    again = load(file, trusted=types_to_trust(file))
     np.testing.assert_array_equal(again.predict(features), fitted.predict(features))
     assert (again.predict(features)[:, 0] == labels.Y[:, 0]).mean() > 0.75
     if name == "boosting":
-        with pytest.raises(ModelFileError, match="give --trust to the command"):
-            load_table_model(file)
+        with pytest.raises(ModelFileError, match="trusted="):
+            load(file)
 
 
 @pytest.mark.parametrize("wrong", ["bosting", 3, "svm"])

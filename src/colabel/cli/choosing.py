@@ -44,13 +44,14 @@ _TIME_LIMIT = "Models that would not be done within it are left out, the slowest
 _COMPARED_RULES = "Rules on label sets: models are compared with and without them."
 
 _MODEL = (
-    "auto (a forest of label vectors and a chain on forest features), or one of {models}."
+    "auto (two forests of label vectors and a chain on forest features), or one of {models}."
     " {features}"
 )
 _FIX = (
     "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
     " what changed."
 )
+_EXPLAIN = "Name the columns and other labels that speak against so many of the worst labels."
 _SHOWN = 15  # labels on the screen
 
 
@@ -272,6 +273,7 @@ def audit(
         float, ui.opt("P", "How probably wrong a label must be.", min=0.5, max=1.0)
     ] = 0.9,
     most: Annotated[int, ui.opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
+    explain: Annotated[int, ui.opt("N", _EXPLAIN, min=0)] = 100,
     rules: ui.RulesFile = None,
     groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
     seed: ui.Seed = 0,
@@ -303,7 +305,7 @@ def audit(
     data = tables.load_table(request)
     with ui.working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
-        found = comparing.audit_table(data, model, cv, seed, known, own)
+        found = comparing.audit_table(data, model, cv, seed, known, own, explain)
     cells = found.worst_labels[:most]
     rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
     names = [found.space.names[i] for i in at]
@@ -315,7 +317,7 @@ def audit(
         "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
         "wrong": found.wrong[cells[:, 0], at],
         "gain": found.log_odds[cells[:, 0], at],
-        "against": found.said_against(cells),
+        "against": [found.against(*cell) for cell in cells.tolist()],
         "surprise": found.surprise[cells[:, 0]],
     }
     with tables.answers_written(output_file) as write:
@@ -334,10 +336,10 @@ def audit(
     console = ui.output()
     shown = columns(">row", "label", "given", ">P(given)", "rather", ">P(wrong)", "against it")
     n_suspicious = int((listed["wrong"] > 0.1).sum())
-    for row, name, was, p, rather, wrong, _, against, _ in list(zip(*listed.values(), strict=True))[
-        : min(_SHOWN, n_suspicious)
-    ]:
-        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", against)
+    lines = list(zip(*listed.values(), strict=True))[: min(_SHOWN, n_suspicious)]
+    for row, name, was, p, rather, wrong, _, against, _ in lines:
+        most_against = against.partition(";")[0]
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", most_against)
     if n_suspicious:
         console.print(shown)
     else:
@@ -371,7 +373,7 @@ def _rates(found: Audit) -> str:
     said = f"{noise['forgotten'].rate:.1%} forgotten, {noise['added'].rate:.1%} added"
     each = {name: found.noise(name)["forgotten"] for name in found.space.names}
     often = [name for name, rate in each.items() if rate.low > 2 * noise["forgotten"].rate + 0.02]
-    if often:
+    if often and noise["forgotten"].rate >= 0.001:
         worst = max(often, key=lambda name: each[name].rate)
         said += f"; {worst} is forgotten most ({each[worst].rate:.0%})"
     return said
@@ -390,7 +392,7 @@ def _write_fixed(
     import numpy as np
 
     from colabel.tables import TableError
-    from colabel.tables.csv_file import CsvSource
+    from colabel.tables.reading import CsvSource
     from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
@@ -474,7 +476,8 @@ def rules(
     lines = [f"# Rules that all {data.features.n_rows:,} rows obey. Delete what need not hold."]
     for one in Rules.suggest(data.labels.Y, data.labels.names, min_support=support):
         lines.append(f"{one.rule.text}  # {one.support:,} rows could have broken it")
-    if len(lines) == 1:
+    n_rules = len(lines) - 1
+    if not n_rules:
         lines = [
             f"# No rule on two 0/1 labels holds in all {data.features.n_rows:,} rows and could "
             f"have been broken by {support:,} of them."
@@ -484,4 +487,4 @@ def rules(
         return
     with written_whole(output_file) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    console.print(f"{len(lines) - 1:,} rules are in {output_file}.", markup=False, soft_wrap=True)
+    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.", output_file)

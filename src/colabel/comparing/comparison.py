@@ -241,8 +241,8 @@ class TableComparison:
         if STACK in tried or not tried >= set(DEFAULT_MODELS):
             return ""
         return (
-            "Not tried: stack, which joins models like these by what they say of rows held out, "
-            "and takes several times as long as all of them. --models default,stack tries it too."
+            "Not tried: stack, which pools models like these with weights learned from held-out "
+            "rows and takes several times as long. --models default,stack includes it."
         )
 
     @property
@@ -397,22 +397,16 @@ class TableComparison:
         sets = "" if self.sets is None else self.sets.sentence
         sentences = filter(None, (self.reason, self.sampled, *self.warnings, sets))
         said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        models = [own for name, own in self.results.items() if name != BASELINE]
-        best = {key: how.best([own.mean(key) for own in models]) for key, how in COMPARED.items()}
         rows = []
         for name in ordered(self.results, self.measure):
-            cells = [f'<th style="text-align:left">{escape(name)}</th>']
-            for key in COMPARED:
-                mean, text = self.results[name].mean(key), self.results[name].written(key)
-                marked = mean == best[key] and name != BASELINE
-                cells.append(f"<td>{f'<b>{text}</b>' if marked else text}</td>")
+            cells = "".join(f"<td>{self.results[name].written(key)}</td>" for key in COMPARED)
             shade = ' style="background:rgba(127,127,127,.15)"' * (name == self.recommended)
-            rows.append(f"<tr{shade}>{''.join(cells)}</tr>")
+            rows.append(f"<tr{shade}><th>{escape(name)}</th>{cells}</tr>")
         head = "".join(f"<th>{escape(how.title)}</th>" for how in COMPARED.values())
         return (
             f"<div><p><b>Take {escape(self.recommended)}.</b></p>{said}"
-            f'<div style="overflow-x:auto"><table><thead><tr><th style="text-align:left">model</th>'
-            f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
+            f'<div style="overflow-x:auto"><table><thead><tr><th>model</th>{head}</tr></thead>'
+            f"<tbody>{''.join(rows)}</tbody></table></div></div>"
         )
 
 

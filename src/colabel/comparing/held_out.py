@@ -87,13 +87,12 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A method fitted to the training rows of a task, with the seconds that took."""
+    """A method fitted to rows, the seconds of fitting its model, and of everything."""
 
     model: Any
-    steps: tuple[Any, ...]
-    prepare_seconds: float
-    learn_seconds: float
-    n_train: int
+    steps: tuple[Any, ...] = ()
+    learn_seconds: float = 0.0
+    seconds: float = 0.0
 
     def prepared(self, X: Any) -> Any:
         """Return rows as the model takes them."""
@@ -130,11 +129,10 @@ class HeldOut:
     joint : Joint or None
     graph : LabelGraph or None
         Which label depends on which, where the model says so.
-    seconds : (prepare, learn, predict)
-        For the steps, for the model, for joint and decision.
-    n_train : int
-    felt : float
-        Seconds for all of it, with everything that was asked.
+    predict_seconds : float
+        For the joint and the decision.
+    seconds : float
+        For everything: preparing, fitting, and all that was asked.
     weight : (m,) or None
     """
 
@@ -149,9 +147,8 @@ class HeldOut:
     decided: Mapping[str, Codes] = field(default_factory=dict)
     joint: Joint | None = None
     graph: LabelGraph | None = None
-    seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    n_train: int = 0
-    felt: float = 0.0
+    predict_seconds: float = 0.0
+    seconds: float = 0.0
     weight: Array | None = None
 
     @cached_property
@@ -225,19 +222,16 @@ def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) ->
     """Ask a fitted method about rows."""
     started = time.perf_counter()
     X = fitted.prepared(rows_of(task.X, test))
-    prepared = time.perf_counter() - started
     chunks = row_slices(len(test), len(test) if ask.joint else _ROWS_AT_ONCE)
     parts = [_answers(fitted.model, X[chunk], test[chunk], task, ask) for chunk in chunks]
     first, *others = [part for part, _ in parts]
     whole = first.in_order(*others) if others else first
-    before = fitted.prepare_seconds, fitted.learn_seconds
     inner = model_inside(fitted.model)
     return replace(
         whole,
         graph=inner.label_graph() if hasattr(inner, "label_graph") else None,
-        seconds=(before[0] + prepared, before[1], sum(own for _, own in parts)),
-        n_train=fitted.n_train,
-        felt=sum(before) + time.perf_counter() - started,
+        predict_seconds=sum(own for _, own in parts),
+        seconds=fitted.seconds + time.perf_counter() - started,
         weight=None if task.weight is None else task.weight[test],
     )
 
@@ -253,7 +247,7 @@ def _fit(
     arguments = fit_arguments(_searched(method), names, weight)
     model = clone(method.model).fit(X, Y, **arguments)
     learned = time.perf_counter()
-    return Fitted(model, steps, prepared - started, learned - prepared, len(Y))
+    return Fitted(model, steps, learned - prepared, learned - started)
 
 
 _warm: set[str] = set()

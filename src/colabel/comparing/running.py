@@ -147,7 +147,7 @@ class Progress:
             cost: dict[str, float] = {}  # of what is left of each model, as far as is known
             for name, _ in self.left:
                 own = self.answers[name].values()
-                each = min((one.felt for one in own), default=0.0 if seconds < limit else np.inf)
+                each = min((one.seconds for one in own), default=0.0 if seconds < limit else np.inf)
                 cost[name] = cost.get(name, 0.0) + each
             cost.pop(BASELINE, None)
             others = self.methods.keys() - self.failed.keys() - {BASELINE}
@@ -160,11 +160,10 @@ class Progress:
         columns = {name: getattr(answers, name) for name in held_out.COLUMNS[2:]}
         columns |= {f"{_DECIDED}{loss}": codes for loss, codes in answers.decided.items()}
         kept = {name: own for name, own in columns.items() if own is not None}
-        numbers = {"n_train": answers.n_train, "seconds": answers.seconds, "felt": answers.felt}
         with contextlib.suppress(OSError):  # a full disk costs the resumption, not the comparison
             file.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(file) as part:
-                np.savez(part, **kept, **numbers)  # type: ignore[arg-type]
+                np.savez(part, seconds=answers.seconds, **kept)
 
     def _read(self, file: Path, rows: Any) -> held_out.HeldOut:
         with np.load(file, allow_pickle=False) as content:
@@ -175,9 +174,8 @@ class Progress:
         for name, own in {**kept, **decided}.items():
             if own.shape != (true.shape if own.ndim > 1 else true.shape[:1]):
                 raise ValueError(f"{name} is about other rows")
-        n_train, seconds, felt = int(arrays["n_train"]), arrays["seconds"], float(arrays["felt"])
-        more: Any = {"decided": decided, "seconds": tuple(seconds.tolist()), "felt": felt}
-        return held_out.HeldOut(rows, self.task.space, true, n_train=n_train, **kept, **more)
+        more: Any = {"decided": decided, "seconds": float(arrays["seconds"])}
+        return held_out.HeldOut(rows, self.task.space, true, **kept, **more)
 
     def forget(self) -> None:
         """Remove what is kept, and the folder if it holds nothing else."""
@@ -199,7 +197,9 @@ class Progress:
     @property
     def seconds_left(self) -> float:
         """Estimated from what each model has taken; NaN before anything is known."""
-        known = {n: min(one.felt for one in own.values()) for n, own in self.answers.items() if own}
+        known = {
+            n: min(one.seconds for one in own.values()) for n, own in self.answers.items() if own
+        }
         usual = float(np.mean(list(known.values()))) if known else float("nan")
         n_jobs = int(joblib.effective_n_jobs(self.n_jobs))
         return sum(known.get(name, usual) for name, _ in self.left) / n_jobs
@@ -214,7 +214,7 @@ class Progress:
         result = self.result(name)
         shown = dict.fromkeys((self.measure, "joint_log_loss"))
         figures = [f"{COMPARED[key].title} {result.written(key)}" for key in shown]
-        return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s a fold"
+        return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s per fold"
 
     def result(self, name: str) -> ModelResult:
         """Return the figures of a model in the folds that are done."""

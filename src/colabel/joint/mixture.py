@@ -129,9 +129,9 @@ class Mixture(SumOfJoints):
         exact = common(member.exact for member in members).without("mode")
         proven = "log_prob" in exact and all(member.lists_all for member in members)
         self.exact = Exactness([*exact, "mode"]) if proven else exact
-        inner = "; ".join(dict.fromkeys(member.how for member in members))
+        inner = "; ".join(dict.fromkeys(member.how.removesuffix(".") for member in members))
         self.how = (
-            f"Averages of {len(members)} members ({inner}) Modes: the best of the members' "
+            f"Averages of {len(members)} members ({inner}). Modes: the best of the members' "
             f"candidates, {'proven best' if 'mode' in self.exact else 'scored by the mixture'}."
         )
 

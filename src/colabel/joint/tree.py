@@ -195,8 +195,9 @@ class Tree(Joint):
         if MISSING in codes:
             return self._conditioned(codes)[1]
         rows, log_prob = np.arange(self.n_rows), np.zeros(self.n_rows)
+        tables = self._tables  # made anew each time, of independent labels
         for i, scope in enumerate(self._forest.scopes):
-            log_prob += self._tables[i][rows, codes[:, scope[0]] if scope else 0, codes[:, i]]
+            log_prob += tables[i][rows, codes[:, scope[0]] if scope else 0, codes[:, i]]
         return log_prob
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:

@@ -25,7 +25,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.schema import stored
 from colabel.tables.frame import Frame
-from colabel.tables.source import TableError
+from colabel.tables.source import TableError, added
 
 Kind = Literal["number", "category", "text", "date"]
 
@@ -71,11 +71,6 @@ class Column:
 
     name: str
     kind: Literal["number", "category", "text", "date"]
-
-    @property
-    def storage(self) -> Literal["number", "text"]:
-        """How the column is read from a file."""
-        return "number" if self.kind == "number" else "text"
 
 
 @dataclass(frozen=True)
@@ -258,37 +253,20 @@ class TextStatistics:
         return f"has {found} different values in {self.n_known} rows"
 
 
-@dataclass(frozen=True)
-class WordStatistics:
-    """How often each word occurs in a column of texts, and in how many of its rows."""
-
-    n_rows: int
-    times: Counter[str]
-    rows: Counter[str]
-
-    @classmethod
-    def of(cls, values: list[str], codes: Indices) -> WordStatistics:
-        """Count the words of texts by the places (n,) of their values, -1 where missing."""
-        n_rows = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
-        times, rows = Counter[str](), Counter[str]()
-        words_of = _analyzer()
-        for text, n in zip(values, n_rows, strict=True):
-            for word, n_times in Counter(words_of(text)).items() if n else ():
-                times[word] += n * n_times
-                rows[word] += n
-        return cls(len(codes), times, rows)
-
-    def __add__(self, other: WordStatistics) -> WordStatistics:
-        return WordStatistics(
-            self.n_rows + other.n_rows, self.times + other.times, self.rows + other.rows
-        )
-
-
 @cache
 def _analyzer() -> Callable[[str], list[str]]:
     # what a word is: two or more letters or digits, without accents, in small letters
     words: Callable[[str], list[str]] = CountVectorizer(strip_accents="unicode").build_analyzer()
     return words
+
+
+def count_words(values: list[str], codes: Indices) -> Counter[str]:
+    """Count in how many rows each word is; texts are given by the places (n,) of their values."""
+    n_rows = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
+    rows = Counter[str]()
+    for text, n in zip(values, n_rows, strict=True):
+        rows.update(dict.fromkeys(_analyzer()(text) if n else (), n))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -328,10 +306,8 @@ class ColumnStatistics:
         return (*self.number_names, *self.texts)
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
-        texts = {name: column + other.texts[name] for name, column in self.texts.items()}
-        return ColumnStatistics(
-            self.number_names, self.numbers + other.numbers, self.is_sparse, texts
-        )
+        numbers, texts = self.numbers + other.numbers, added(self.texts, other.texts)
+        return ColumnStatistics(self.number_names, numbers, self.is_sparse, texts)
 
     def n_missing(self, names: Sequence[str]) -> int:
         """Missing values of some of the columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.labels.columns import is_missing
 from colabel.tables.source import TableError
 
@@ -31,6 +32,25 @@ Texts: TypeAlias = "pa.DictionaryArray"
 
 LARGEST = 1e100
 """Beyond this, squares overflow while columns are scaled."""
+
+
+BLANKS = " '’\u00a0\u202f"  # between thousands, whatever the decimal is
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+
+
+def _pattern(decimal: str, other: str) -> str:
+    thousands = "|".join(rf"(?:[{re.escape(blank)}][0-9]{{3}})+" for blank in other + BLANKS)
+    whole = rf"(?:[1-9][0-9]{{0,2}}(?:{thousands})|[0-9]+)"
+    point = re.escape(decimal)
+    return rf"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+){_EXPONENT}"
+
+
+PATTERNS = {
+    ".": _pattern(".", ","),
+    ",": _pattern(",", "."),
+    "": rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}",
+}
+"""Regular expressions of numbers by what stands before the fraction; "" for a plain point."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,11 +170,14 @@ class Frame:
 
     def coded(self, name: str) -> tuple[list[str], Indices]:
         """Return the different texts of a column and the place (n_rows,) of each, -1 if missing."""
-        column = self.texts.get(name)
-        if column is None:
-            column = text_array(pa.array(self.column(name), from_pandas=True))
+        column = self._text(name)
         codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return column.dictionary.to_pylist(), codes.astype(np.intp)
+
+    def _text(self, name: str) -> Texts:
+        if name in self.texts:
+            return self.texts[name]
+        return text_array(pa.array(self.column(name), from_pandas=True))
 
     def column(self, name: str) -> NDArray[Any]:
         """Return one column (n_rows,): numbers with NaN, or strings with None."""
@@ -185,9 +208,13 @@ class Frame:
     def without(self, names: Sequence[str]) -> Frame:
         """Return the frame without some of its columns."""
         gone = set(names)
-        kept = tuple(name for name in self.number_names if name not in gone)
-        texts = {name: column for name, column in self.texts.items() if name not in gone}
-        return Frame(self.block(kept), kept, texts)
+        own = (self.number_names, self.texts)
+        return self.held(*([name for name in names if name not in gone] for names in own))
+
+    def held(self, numbers: Sequence[str], texts: Sequence[str]) -> Frame:
+        """Return some of the columns, held as numbers or as texts."""
+        block, columns = self.block(numbers), {name: self._text(name) for name in texts}
+        return Frame(block, tuple(numbers), columns)
 
     @classmethod
     def stacked(cls, frames: Sequence[Frame]) -> Frame:
@@ -261,6 +288,22 @@ def text_array(column: Any, missing: Iterable[str] | None = None) -> Texts:
     if values.equals(coded.dictionary) and not pc.any(gone).as_py():
         return coded.cast(pa.dictionary("int32", "string"))
     return pc.if_else(gone, None, values).take(coded.indices).dictionary_encode()
+
+
+def as_numbers(cells: Any, missing: Iterable[str], decimal: str = "") -> tuple[Array, Flags]:
+    """Return cells (n,) as numbers, NaN where missing, and which of them are neither."""
+    cells = pc.utf8_trim_whitespace(cells)
+    gone = pc.is_in(pc.utf8_lower(cells), pa.array(sorted(missing), "string"))
+    good = pc.and_not(pc.match_substring_regex(cells, rf"^(?:{PATTERNS[decimal]})$"), gone)
+    texts = pc.if_else(good, cells, None)
+    if decimal:
+        other = "." if decimal == "," else ","
+        texts = pc.replace_substring_regex(texts, f"[{re.escape(other)}{BLANKS}]", "")
+        texts = pc.replace_substring(texts, decimal, ".")
+    values = pc.replace_substring_regex(texts, r"^\+", "").cast("float64")
+    numbers: Array = values.to_numpy(zero_copy_only=False)
+    odd: Flags = ~pc.or_(good, gone).to_numpy(zero_copy_only=False) | np.isinf(numbers)
+    return numbers, odd
 
 
 def _as_arrow(column: Any) -> Any:

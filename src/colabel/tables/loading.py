@@ -424,8 +424,8 @@ def _warnings(n_unlabelled: int, labels: list[LabelCount], alike: list[list[str]
     n_missing = sum(own.n_missing for own in labels)
     if n_missing:
         found.append(
-            f"{n_missing:,} label {'entry' if n_missing == 1 else 'entries'} missing: such rows "
-            "serve the labels they have. Exact match is of the rows that lack none, all else of "
-            "the known labels."
+            f"{n_missing:,} missing label{'s' * (n_missing != 1)}: models learn from the labels "
+            "that a row has. Exact match counts rows without missing labels; the other measures "
+            "count known labels."
         )
     return found

@@ -45,7 +45,7 @@ from colabel.tables.columns import (
     ColumnStatistics,
     NumberStatistics,
     TextStatistics,
-    WordStatistics,
+    count_words,
     date_numbers,
 )
 from colabel.tables.frame import Frame
@@ -96,14 +96,16 @@ class NumberTable:
         check_that(dims["columns"] > 0 and inside, "flagged names columns that are not there")
 
     @classmethod
-    def of_statistics(cls, counted: NumberStatistics, *, is_sparse: bool) -> NumberTable:
+    def of_statistics(
+        cls, counted: NumberStatistics, *, is_sparse: bool = False, most_flags: int | None = None
+    ) -> NumberTable:
         """Learn what scikit-learn's ``SimpleImputer`` and ``StandardScaler`` learn of such rows."""
         if is_sparse:  # as its ``MaxAbsScaler``
             zeros = np.zeros(len(counted.mean))
             largest = np.maximum(np.abs(counted.lowest), np.abs(counted.highest))
             none = np.zeros(0, dtype=np.intp)
             return cls(zeros, np.where(largest > 0, largest, 1.0), none, True)
-        flagged = np.flatnonzero(counted.n_missing)
+        flagged = np.flatnonzero(counted.n_missing)[:most_flags]
         share = counted.n_missing[flagged] / counted.n_rows
         mean = np.concatenate([counted.mean, share])
         variance = np.concatenate([counted.squares / counted.n_rows, share * (1.0 - share)])
@@ -205,18 +207,12 @@ class WordTable:
     idf: Annotated[Array, "features", Between(0.0)]
 
     @classmethod
-    def of_statistics(cls, counted: WordStatistics) -> WordTable:
-        """Learn from how often words occur: as scikit-learn's ``TfidfVectorizer`` does."""
-        words = np.array(sorted(counted.times), dtype=object)
-        times = np.array([counted.times[word] for word in words], dtype=np.intp)
-        rows = np.array([counted.rows[word] for word in words], dtype=np.intp)
-        kept = np.flatnonzero(rows >= 2)
-        if not len(kept):
-            kept = np.arange(len(words))
-        if len(kept) > _MOST_WORDS:
-            kept = np.sort(kept[np.argsort(-times[kept], kind="stable")[:_MOST_WORDS]])
-        idf = np.log((1.0 + counted.n_rows) / (1.0 + rows[kept])) + 1.0
-        return cls(tuple(words[kept].tolist()), idf)
+    def of_counts(cls, rows: Mapping[str, int], n_rows: int) -> WordTable:
+        """Learn from how many of n rows have each word: as scikit-learn's ``TfidfVectorizer``."""
+        several = [word for word, n in rows.items() if n >= 2] or list(rows)
+        kept = sorted(sorted(several, key=lambda word: (-rows[word], word))[:_MOST_WORDS])
+        idf = np.log((1.0 + n_rows) / (1.0 + np.array([rows[word] for word in kept]))) + 1.0
+        return cls(tuple(kept), idf)
 
     @property
     def n_features(self) -> int:
@@ -238,28 +234,25 @@ class WordTable:
 @stored("date-table")
 @dataclass(frozen=True)
 class DateTable:
-    """A column of dates: their form, and how year, month, weekday and days are scaled.
+    """A column of dates: their form, and year, month, weekday and days as columns of numbers.
 
-    Scaled to mean 0, days since any date are days since the first. A missing date is a mean one,
-    and has, where some were missing in the rows learned from, a 0/1 feature that says so.
+    Scaled to mean 0, days since any date are days since the first. Where some dates were missing
+    in the rows learned from, one feature says so.
 
     Attributes
     ----------
     form : str
         One of `DATE_FORMS`.
-    mean, scale : (4,) arrays
-        Subtracted, and divided by.
-    has_missing : bool
+    numbers : NumberTable
     """
 
     form: Literal["2026-11-15", "15.11.2026", "15/11/2026", "11/15/2026"]
-    mean: Annotated[Array, "4", _FAR]
-    scale: Annotated[Array, "4", _SCALE]
-    has_missing: bool
+    numbers: Annotated[NumberTable, "features"]
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
-        bind(dims, "features", len(DATE_NUMBERS) + fields["has_missing"], "features")
+        is_four = fields["numbers"].dims["columns"] == len(DATE_NUMBERS)
+        check_that(is_four, "a date has four numbers")
 
     @classmethod
     def of_statistics(cls, counted: TextStatistics, name: str) -> DateTable:
@@ -267,16 +260,12 @@ class DateTable:
         form: Any = counted.date_form
         if form is None:
             raise TableError(f"The column {name!r} does not hold dates of one form.")
-        numbers = counted.dates[form]
-        varies = numbers.highest > numbers.lowest
-        variance = numbers.squares / np.maximum(numbers.n_known, 1)
-        scale = np.where(varies, np.sqrt(variance), 1.0)
-        return cls(form, numbers.mean, scale, bool(numbers.n_missing.any()))
+        return cls(form, NumberTable.of_statistics(counted.dates[form], most_flags=1))
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return len(DATE_NUMBERS) + self.has_missing
+        return self.numbers.n_features
 
     def transform(self, values: list[str], codes: Indices, name: str) -> Array:
         """Return the features (n, n_features) of texts by the places of their values."""
@@ -287,9 +276,9 @@ class DateTable:
                 f"The column {name!r} holds {values[int(odd.argmax())]!r}, which is no date like "
                 f"{self.form}, the form of the dates learned from: correct it, or leave it empty."
             )
-        scaled = np.vstack([(numbers - self.mean) / self.scale, np.zeros(len(DATE_NUMBERS))])
-        features: Array = scaled[codes]
-        return np.column_stack([features, codes < 0]) if self.has_missing else features
+        missing = np.full((1, len(DATE_NUMBERS)), np.nan)
+        features: Array = self.numbers.transform(np.vstack([numbers, missing])[codes])
+        return features
 
 
 @stored("preprocessor")
@@ -300,8 +289,8 @@ class Preprocessor(BaseEstimator):
     which; then mean 0 and variance 1. Sparse numbers are only divided by their largest value.
     Categories: one 0/1 feature for each of the 100 most common values, one for the others;
     missing is a value of its own, one never seen before is all zeros or "the others". Texts:
-    TF-IDF of the words that occur at least twice, 10,000 at most. Dates: year, month, weekday and
-    days since the first, as numbers; a missing one is a mean one, with a 0/1 feature that says so.
+    TF-IDF of the words that are in at least two rows, the 10,000 most common at most. Dates: year,
+    month, weekday and days since the first, as columns of numbers.
 
     Parameters
     ----------
@@ -353,19 +342,12 @@ class Preprocessor(BaseEstimator):
 
     def fit(self, frame: Frame, y: Any = None) -> Self:
         """Learn means, scales, categories and words from the rows of a frame."""
-        wanted = {column.name for column in self.columns}
-        own = frame.without([name for name in frame.names if name not in wanted])
-        as_text = [c.name for c in self.columns if c.kind != "number" and c.name not in own.texts]
-        counted = ColumnStatistics.of(own)
-        if as_text:  # a column of nothing but missing values may be held as numbers
-            more = {name: TextStatistics.of(*frame.coded(name)) for name in as_text}
-            counted = ColumnStatistics(
-                counted.number_names, counted.numbers, counted.is_sparse, {**counted.texts, **more}
-            )
+        # a column of nothing but missing values may be held as numbers
+        counted = ColumnStatistics.of(frame.held(self._names("number"), self._coded_names))
         return self.fit_statistics(counted, self.count_words(frame))
 
     def fit_statistics(
-        self, counted: ColumnStatistics, words: Mapping[str, WordStatistics]
+        self, counted: ColumnStatistics, words: Mapping[str, Mapping[str, int]]
     ) -> Self:
         """Learn from what was counted in rows.
 
@@ -373,14 +355,11 @@ class Preprocessor(BaseEstimator):
         ----------
         counted : ColumnStatistics
             Of these columns, and perhaps others.
-        words : {name: WordStatistics}
+        words : {name: {word: rows}}
             Of the columns of text.
         """
         place = {name: j for j, name in enumerate(counted.number_names)}
-        try:
-            own = [place[name] for name in self._names("number")]
-        except KeyError as error:
-            raise TableError(f"There is no column of numbers named {error}.") from None
+        own = [place[name] for name in self._names("number")]
         self.numbers_ = None
         if own:
             self.numbers_ = NumberTable.of_statistics(
@@ -389,7 +368,7 @@ class Preprocessor(BaseEstimator):
         texts = counted.texts
         self.tables_ = [
             *(CategoryTable.of_statistics(texts[name], name) for name in self._names("category")),
-            *(WordTable.of_statistics(words[name]) for name in self._names("text")),
+            *(WordTable.of_counts(words[name], counted.n_rows) for name in self._names("text")),
             *(DateTable.of_statistics(texts[name], name) for name in self._names("date")),
         ]
         every: list[Any] = [self.numbers_, *self.tables_] if self.numbers_ else [*self.tables_]
@@ -401,9 +380,9 @@ class Preprocessor(BaseEstimator):
         self.is_sparse_ = counted.is_sparse or (wide and is_coded)
         return self
 
-    def count_words(self, frame: Frame) -> dict[str, WordStatistics]:
-        """Count the words in the columns of text."""
-        return {name: WordStatistics.of(*frame.coded(name)) for name in self._names("text")}
+    def count_words(self, frame: Frame) -> dict[str, Mapping[str, int]]:
+        """Count in how many rows each word is, of the columns of text."""
+        return {name: count_words(*frame.coded(name)) for name in self._names("text")}
 
     def fit_transform(self, frame: Frame, y: Any = None) -> Features:
         """Learn from the rows of a frame, and return their features."""
@@ -583,7 +562,7 @@ class TableModel:
     @property
     def storage(self) -> Mapping[str, Literal["number", "text"]]:
         """The columns it needs, and how each is read from a file."""
-        return {column.name: column.storage for column in self.columns}
+        return {c.name: "number" if c.kind == "number" else "text" for c in self.columns}
 
     def joint(self, frame: Any) -> Joint:
         """Return the joint distribution of the labels for each row of a frame."""

@@ -59,19 +59,6 @@ its mean, a category or a word as there or not. "gaussian" is naive Bayes for nu
 """
 
 
-def description(kind: type) -> str:
-    """Return what a model is in one line: the first of its docstring, the source of all others.
-
-    Examples
-    --------
-    >>> from colabel import BinaryRelevance
-    >>> from colabel.tables.model_names import description
-    >>> description(BinaryRelevance)
-    'One classifier per label, independent of each other.'
-    """
-    return (kind.__doc__ or "").strip().partition("\n")[0]
-
-
 class ModelName(NamedTuple):
     """The short name of a model, and that of its features; "" for the columns alone."""
 

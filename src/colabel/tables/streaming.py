@@ -21,12 +21,11 @@ import numpy as np
 from scipy import sparse
 
 from colabel.core.lazy import require
-from colabel.tables.columns import ColumnChoice, ColumnStatistics, WordStatistics
-from colabel.tables.csv_file import CsvSource
+from colabel.tables.columns import ColumnChoice, ColumnStatistics
 from colabel.tables.frame import Frame, Storage
 from colabel.tables.loading import TableRequest, TableSummary, check_rows, count_vectors, summary_of
 from colabel.tables.model import Preprocessor
-from colabel.tables.reading import open_table, read_chunks
+from colabel.tables.reading import CsvSource, open_table, read_chunks
 from colabel.tables.source import Count, TableError, added, ignore, state_of, storage_of
 from colabel.tables.table_labels import LabelReader, LabelSource, LabelStatistics, is_labelled
 
@@ -206,7 +205,7 @@ def prepare_parts(
     wanted = {*(column.name for column in choice.used), *request.labels}
     used = replace(reader, storage={n: how for n, how in storage.items() if n in wanted})
     preprocessor = Preprocessor(choice.used)
-    words: dict[str, WordStatistics] = {}
+    words: dict[str, Counter[str]] = {}
     if choice.of_kind("text"):
         count = partial(_count_words, used, labels.source, preprocessor)
         (words,) = run("counting words", count, parts, added)
@@ -258,7 +257,7 @@ def _count_words(
     preprocessor: Preprocessor,
     part: Path,
     count: Count = ignore,
-) -> dict[str, WordStatistics]:
+) -> dict[str, Counter[str]]:
     frames = reader.frames(part, count, source)
     return reduce(added, map(preprocessor.count_words, frames), {})
 

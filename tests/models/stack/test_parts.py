@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import colabel
 from colabel import BinaryRelevance, JointForest, JointStack
 from colabel.learn.pool import LabelPrior
-from colabel.models._cross_fitting import part_joints, with_frequencies
+from colabel.models.cross_fitting import part_joints, with_frequencies
 
 FOREST = JointForest(15, min_samples_leaf=1, target="vectors", random_state=0)
 ALONE = BinaryRelevance(C=0.1, random_state=0)
@@ -79,7 +79,7 @@ def test_leaves_are_a_component_whatever_weight_the_forest_gives_them(weight):
     prior: LabelPrior = JointStack([ALONE], random_state=0).fit(X, Y).prior_
     frequencies = prior.joint(forest.label_space_, 9)
     joint = forest.joint(X[:9])
-    (part,) = part_joints(model, joint, lambda: model[:-1].transform(X[:9]))
+    (part,) = part_joints(model[-1], joint, lambda: model[:-1].transform(X[:9]))
     _, leaves = with_frequencies([joint, part], frequencies)
     expected = 0.8 * share + 0.2 * np.exp(frequencies.log_prob(Y[:9]))
     np.testing.assert_allclose(np.exp(leaves.log_prob(Y[:9])), expected, rtol=1e-9)

@@ -30,7 +30,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums, log_sum_exp
 from colabel.core.schema import Between, stored
 from colabel.joint.chain import prefixes as grown
-from colabel.joint.chain._links import Links
+from colabel.joint.chain.links import Links
 from colabel.joint.chain.prefixes import Prefixes, children, root
 from colabel.joint.vectors.vector_list import drawn_entries, row_log_sum
 from colabel.labels import MISSING

@@ -16,8 +16,8 @@ from colabel.core.parameters import check_integer
 from colabel.joint.base import Exactness, Joint, Listed
 from colabel.joint.chain import _search
 from colabel.joint.chain import prefixes as grown
-from colabel.joint.chain._links import Links, PrunedLinks
 from colabel.joint.chain._search import BranchAndBound, ChainSearch, above, as_search
+from colabel.joint.chain.links import Links, PrunedLinks
 from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence

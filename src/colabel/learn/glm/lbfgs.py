@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from colabel.core.arrays import Array, Flags, Indices, cast, host, like, positions, xp_of
+from colabel.core.progress import check_deadline
 from colabel.learn.glm import device
 from colabel.learn.glm.losses import Loss, Sums, quasi_newton_direction
 
@@ -541,6 +542,7 @@ class LBFGS:
         since, length = xp.zeros_like(losses), xp.ones_like(losses)
         first = since + np.inf
         for iteration in range(self.max_iter + 1):
+            check_deadline()
             direction, slope, decrement = _direction(objective, task, ridge, gradient, pairs)
             slow = ~done & (self._iterations_left(decrement, first, since) > cost)
             if slow.any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pickle import PicklingError
 from typing import Annotated, Any, cast
@@ -78,6 +78,8 @@ class Member:
         The model, fitted to all rows.
     chosen : estimator, optional
         A fitted model whose choices others take over.
+    cost : (2, 2)
+        Seconds to begin and for what follows: a constant, and for each row.
     """
 
     name: str
@@ -87,6 +89,11 @@ class Member:
     held_out: Any = None
     fitted: Any = None
     chosen: Any = field(default=None, repr=False)
+    cost: Array = field(default_factory=lambda: np.zeros((2, 2)), repr=False)
+
+    def seconds(self, n_rows: int) -> float:
+        """Seconds that so many rows are expected to take."""
+        return float(np.sum(self.cost @ [1.0, n_rows]))
 
     @property
     def last(self) -> Any:
@@ -174,9 +181,8 @@ class Member:
 
 
 def part_joints(model: Any, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
-    """Parts of a joint that are experts of their own."""
-    last = model[-1] if isinstance(model, Pipeline) else model
-    return tuple(last.part_joints(joint, rows)) if getattr(last, "part_names", ()) else ()
+    """Parts of a model's joint that are experts of their own."""
+    return tuple(model.part_joints(joint, rows)) if getattr(model, "part_names", ()) else ()
 
 
 def with_frequencies(joints: Sequence[Joint], of_prior: Joint) -> list[Joint]:
@@ -291,32 +297,15 @@ def key_of(steps: Sequence[BaseEstimator]) -> Hashable:
         return tuple(id(step) for step in steps)
 
 
-def joints_of(models: Mapping[int, Any], X: Any) -> tuple[dict[int, Joint], dict[int, str]]:
-    """P(y | x) of fitted members, and of those that have none for these rows why not."""
-    prepared: dict[tuple[int, ...], Any] = {}
-    joints: dict[int, Joint] = {}
-    failed: dict[int, str] = {}
-    for m, model in models.items():
-        try:
-            if isinstance(model, Pipeline):
-                key = tuple(id(step) for _, step in model.steps[:-1])
-                if key not in prepared:
-                    prepared[key] = model[:-1].transform(X) if key else X
-                joints[m] = joint_of(model[-1], prepared[key])
-            else:
-                joints[m] = joint_of(model, X)
-        except EXPECTED as error:
-            failed[m] = why(error)
-    return joints, failed
-
-
 def weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:
+    """Return the weights as an argument of `fit`, if the model takes them."""
     if weight is None or not has_fit_parameter(model, "sample_weight"):
         return {}
     return {"sample_weight": weight}
 
 
 def why(error: Exception) -> str:
+    """Return what an error says, or its name if it says nothing."""
     return str(error) or type(error).__name__
 
 
