@@ -30,12 +30,12 @@ from colabel.models.wrapped import model_inside, with_model_inside
 from colabel.rules import Rules
 from colabel.tables import (
     MODEL_NAMES,
-    ModelName,
     TableData,
     TableError,
     TableModel,
     TableSummary,
     make_model,
+    short_name,
     summarise,
 )
 
@@ -97,7 +97,7 @@ def _named(models: Models) -> Iterable[tuple[str, str | BaseEstimator]]:
         if isinstance(model, str):
             for part in filter(None, map(str.strip, model.split(","))):
                 for name in groups.get(part.lower(), (part,)):
-                    short = str(ModelName.read(name))
+                    short = short_name(name)
                     yield short, short
             continue
         if not isinstance(model, BaseEstimator):
