@@ -114,7 +114,7 @@ def why(records: Sequence[Record]) -> str:
 def full_table(table: SetTable) -> str:
     """Draw all methods of one set."""
     best = {measure: table.best(measure) for measure in MEASURES}
-    header = ["method", *MEASURES, "log-loss of", "rows of P = 0", "CPU s a fold", "peak MB"]
+    header = ["method", *MEASURES, "log-loss of", "rows of P = 0", "CPU s per fold", "peak MB"]
     lines = [header, ["---"] * len(header)]
     for name, method in METHODS.items():
         shown = f"**{name}**" if method.ours else name

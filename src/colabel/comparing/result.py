@@ -128,7 +128,7 @@ DECIDED_MEASURES = ("exact_match", "hamming_accuracy", "micro_f1", "macro_f1")
 
 THRESHOLDS = "thresholds"
 """The decision by a threshold of each label's own, beside those of `colabel.decide`."""
-_HARDLY = 0.1  # a label announced in less than this share of the rows that carry it
+_HARDLY = 0.1  # a label predicted in less than this share of the rows that carry it
 
 
 @dataclass(frozen=True, eq=False)
