@@ -226,10 +226,12 @@ def _evidence(
         if isinstance(fitted, Pipeline) and isinstance(fitted[0], Preprocessor):
             x, around = (fitted[0].transform(rows) for rows in (own, other))
             columns = terms_of_row(fitted[0], own, x)
-            found = evidence_of_row(fitted[1:], x, around, columns, **options)
+            evidence = evidence_of_row(fitted[1:], x, around, columns, **options)
         else:
-            found = feature_evidence(fitted, own, background=other, **options)
-        sign = -1.0 if found.values[0] == codes[label] else 1.0
-        added = [(str(term), sign * term.log_odds) for term in found.terms(0) if "column" in term]
+            evidence = feature_evidence(fitted, own, background=other, **options)
+        sign = -1.0 if evidence.values[0] == codes[label] else 1.0
+        added = [
+            (str(term), sign * term.log_odds) for term in evidence.terms(0) if "column" in term
+        ]
         terms += [term for term in added if term[1] >= _LEAST][:_TERMS]
     return sorted(terms, key=lambda term: -term[1])
