@@ -7,8 +7,9 @@ import fnmatch
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,6 +50,11 @@ class Tally:
     def scope(self) -> frozenset[int]:
         """The labels."""
         return frozenset(self.worth)
+
+    @property
+    def total(self) -> int:
+        """The largest count there can be."""
+        return sum(int(worth.max()) for worth in self.worth.values())
 
     def may_hold(self, codes: Codes) -> Flags:
         """Whether vectors (m, d) can be completed so that the count fits."""
@@ -129,8 +135,8 @@ class Helper:
     Attributes
     ----------
     n_states : int
-    masks : dict of label or helper -> (K, n_states) array of bool
-        Values of the other variable that agree with each state; a helper is -1 less its position.
+    masks : dict of variable -> (K, n_states) array of bool
+        Values of the other variable that agree with each state.
     unary : (n_states,) array of bool
         States that obey.
     """
@@ -138,6 +144,15 @@ class Helper:
     n_states: int
     masks: dict[int, Flags]
     unary: Flags
+
+
+class Factors(NamedTuple):
+    """Rules as masks of values, and of pairs of values; and those that need more variables."""
+
+    single: dict[int, Flags]
+    pairs: dict[tuple[int, int], Flags]
+    helpers: list[Helper]
+    counts: list[Tally]
 
 
 class CompiledRules:
@@ -265,16 +280,12 @@ class CompiledRules:
     # Factors of pairs
 
     @cached_property
-    def factors(
-        self,
-    ) -> tuple[dict[int, Flags], dict[tuple[int, int], Flags], list[Helper]] | None:
-        """The rules as masks of values, of pairs of values, and by helping variables.
-
-        None where a rule would need a variable of too many states.
-        """
+    def factors(self) -> Factors | None:
+        """The rules as factors; None where a rule would need a variable of too many states."""
         single: dict[int, Flags] = {}
         pairs: dict[tuple[int, int], Flags] = {}
         helpers: list[Helper] = []
+        counts: list[Tally] = []
         nodes = list(self.nodes)
         while nodes:
             node = nodes.pop(0)
@@ -293,9 +304,8 @@ class CompiledRules:
                     pair = labels[0], labels[1]
                     pairs[pair] = pairs.get(pair, True) & mask
             elif isinstance(node, Tally):
-                total = sum(int(worth.max()) for worth in node.worth.values())
-                if node.low > 0 or node.high < total:
-                    _add_counters(node, labels, total, helpers)
+                if node.low > 0 or node.high < node.total:
+                    counts.append(node)
             elif isinstance(node, Some) and (clauses := _clauses(node)) is not None:
                 nodes = [*clauses, *nodes]
             else:
@@ -312,7 +322,7 @@ class CompiledRules:
                 if len(found) > _MOST_STATES:
                     return None
                 helpers.append(_combination_helper(order, found, self.space.cardinalities))
-        return single, pairs, helpers
+        return Factors(single, pairs, helpers, counts)
 
     def _every(self, labels: Sequence[int]) -> Codes:
         """Return vectors (m, d) with all values of some labels, the last changing fastest."""
@@ -326,8 +336,11 @@ class CompiledRules:
 def _clauses(node: Node) -> list[Tally] | None:
     """A nested rule as clauses whose conjunction it is, None if they are many or it counts."""
     if isinstance(node, Tally):
-        total = sum(int(worth.max()) for worth in node.worth.values())
-        if node.low <= 1 and node.high >= total and all(w.max() <= 1 for w in node.worth.values()):
+        if (
+            node.low <= 1
+            and node.high >= node.total
+            and all(w.max() <= 1 for w in node.worth.values())
+        ):
             return [node]
         return None
     if isinstance(node, Combinations):
@@ -354,28 +367,33 @@ def _joined(clauses: Sequence[Tally]) -> Tally:
     return Tally(1, UNLIMITED, worth)
 
 
-def _add_counters(node: Tally, labels: Sequence[int], total: int, helpers: list[Helper]) -> None:
-    """Count along the labels: a state is the count so far, and what the last label added."""
-    most = node.low if node.high >= total else node.high + 1  # counts beyond are all alike
-    counts = np.unique(np.minimum(node.worth[labels[0]], most))
-    before, worth_before = labels[0], np.minimum(node.worth[labels[0]], most)
-    for place, i in enumerate(labels[1:], start=2):
-        worth = np.minimum(node.worth[i], most)
-        states = np.array(
-            sorted({(min(a + b, most), b) for a in counts.tolist() for b in worth.tolist()}),
-            dtype=np.intp,
-        )
-        reached = np.minimum(worth_before[:, None] + states[None, :, 1], most)
-        masks = {
-            before: reached == states[:, 0],
-            i: worth[:, None] == states[:, 1],
-        }
-        last = place == len(labels)
-        good = (states[:, 0] >= node.low) & (states[:, 0] <= node.high)
-        # counts never fall: too many are too many already
-        unary = good if last else states[:, 0] <= node.high
-        helpers.append(Helper(len(states), masks, unary))
-        counts, before, worth_before = np.unique(states[:, 0]), -len(helpers), states[:, 0]
+def counters(node: Tally, order: Sequence[int], above: Sequence[int], first: int) -> list[Helper]:
+    """Count along a forest of variables: a state is the count below, and what was last added.
+
+    Each variable of `order` comes before the one `above` it, or is a root, -1. The helpers' own
+    positions begin at `first`.
+    """
+    most = node.low if node.high >= node.total else node.high + 1  # counts beyond are all alike
+    helpers: list[Helper] = []
+    parts: dict[int, list[tuple[int, Indices]]] = {v: [] for v in (*order, -1)}
+    for v in (*order, -1):
+        own = [(v, np.minimum(node.worth[v], most))] if v in node.worth else []
+        # variables and the counts of their states; those of few counts are added to others
+        counted = sorted(own + parts[v], key=lambda part: -len(np.unique(part[1])))
+        for i, added in counted[1:]:
+            before, count = counted[0]
+            pairs = itertools.product(np.unique(count).tolist(), np.unique(added).tolist())
+            states = np.array(sorted({(min(a + b, most), b) for a, b in pairs}), dtype=np.intp)
+            # counts never fall: too many are too many already
+            states = states[states[:, 0] <= node.high]
+            sums = np.minimum(count[:, None] + states[:, 1], most)
+            masks = {before: sums == states[:, 0], i: added[:, None] == states[:, 1]}
+            helpers.append(Helper(len(states), masks, np.ones(len(states), dtype=bool)))
+            counted[0] = first + len(helpers) - 1, states[:, 0]
+        if v >= 0 and counted:
+            parts[above[v]].append(counted[0])
+    last = helpers[-1]
+    return [*helpers[:-1], replace(last, unary=counted[0][1] >= node.low)]
 
 
 def _combination_helper(labels: Indices, vectors: Codes, sizes: tuple[int, ...]) -> Helper:
@@ -530,13 +548,12 @@ class _Program:
                 for v, w in enumerate(worth.tolist())
                 if w
             }
-            total = float(sum(int(worth.max()) for worth in node.worth.values()))
             at = {} if switch is None else {switch: 1.0}
             if node.low > 0:
                 scaled = {column: -float(node.low) for column in at}
                 self.add(row | scaled, 0.0 if at else float(node.low), np.inf)
-            if node.high < total:
-                slack = total - node.high
+            if node.high < node.total:
+                slack = float(node.total - node.high)
                 scaled = dict.fromkeys(at, slack)
                 self.add(row | scaled, -np.inf, node.high + (slack if at else 0.0))
         else:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
 from colabel.joint.base import Joint, common
-from colabel.joint.elimination import Elimination, eliminate, merged
+from colabel.joint.elimination import Elimination, eliminate, eliminate_listed, merged
 from colabel.joint.field._approximate import BeliefPropagation, GibbsField
 from colabel.joint.field._engine import (
     ComponentReport,
@@ -34,6 +34,8 @@ from colabel.rules import CompiledRules
 
 # In the time of one table entry in variable elimination, enumeration does this many vectors.
 _ENTRY_COST = 8
+# Above so many entries it is looked whether most of them are impossible in every row.
+_MANY_ENTRIES = 1 << 12
 
 
 def engine_of(
@@ -70,6 +72,10 @@ def engine_of(
     if options.engine == "enumeration":
         return Enumeration(field, options)
     elimination = eliminated(most)
+    if field.has_zeros and (elimination is None or elimination.n_entries > _MANY_ENTRIES):
+        listed = eliminate_listed(field.cardinalities, field.edges, field.possible, most)
+        if listed and (elimination is None or 4 * listed.n_entries < elimination.n_entries):
+            return JunctionTree(field, options, listed)
     if options.engine == "junction_tree":
         _require(elimination is not None, field, options, "the tables of a row")
     if elimination is None:
@@ -235,25 +241,38 @@ class PairwiseField(Joint):
         options: FieldOptions,
         row_keys: NDArray[np.uint64],
         start: Codes,
+        like: Sequence[Part] = (),
     ) -> None:
         super().__init__(space, field.n_rows)
         self._field = field
         self._options = options
         self._row_keys = row_keys
         self._start = start
-        self._parts = [
-            Part(labels, engine_of(field.restricted(labels), options, row_keys, start[:, labels]))
-            for labels in field.components()
-        ]
+        known = {int(part.labels[0]): part.engine for part in like}
+        self._parts = []
+        for labels in field.components():
+            own, engine = field.restricted(labels), known.get(int(labels[0]))
+            self._parts.append(
+                Part(
+                    labels,
+                    engine._of(own)  # the elimination stays, whatever is impossible in these rows
+                    if isinstance(engine, JunctionTree)
+                    else engine_of(own, options, row_keys, start[:, labels]),
+                )
+            )
         self.exact = common(part.engine.exact for part in self._parts)
         self.how = self._sentence()
 
     def _with(
-        self, field: FieldTables, row_keys: NDArray[np.uint64], start: Codes
+        self,
+        field: FieldTables,
+        row_keys: NDArray[np.uint64],
+        start: Codes,
+        like: Sequence[Part] = (),
     ) -> PairwiseField:
         """Return a field answered the same way, from tables that need no check."""
         joint = PairwiseField.__new__(PairwiseField)
-        joint._set(self.space, field, self._options, row_keys, start)
+        joint._set(self.space, field, self._options, row_keys, start, like)
         return joint
 
     # What and how
@@ -412,7 +431,8 @@ class PairwiseField(Joint):
 
     def rows(self, index: Rows) -> PairwiseField:
         """Return the joint of some of the rows."""
-        return self._with(self._field.rows(index), self._row_keys[index], self._start[index])
+        field = self._field.rows(index)
+        return self._with(field, self._row_keys[index], self._start[index], self._parts)
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
