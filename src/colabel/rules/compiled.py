@@ -6,6 +6,7 @@ import difflib
 import fnmatch
 import itertools
 import math
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -180,12 +181,9 @@ class CompiledRules:
         self.max_listed, self.memory = max_listed, memory
 
     @classmethod
-    def of(
-        cls, space: LabelSpace, expressions: Sequence[Expression], texts: Sequence[str]
-    ) -> CompiledRules:
-        """Bind expressions to a label space; the texts name them in errors."""
-        pairs = zip(expressions, texts, strict=True)
-        return cls(space, [_Compiler(space, text).node(each, True) for each, text in pairs])
+    def of(cls, space: LabelSpace, rules: Sequence[tuple[Expression, str]]) -> CompiledRules:
+        """Bind expressions to a label space; texts name them in errors."""
+        return cls(space, [_Compiler(space, text).node(each, True) for each, text in rules])
 
     @classmethod
     def joined(cls, *parts: CompiledRules) -> CompiledRules:
@@ -453,13 +451,22 @@ class _Compiler:
         matched = [atom.name] if atom.name in names else []
         if not matched and is_glob:
             matched = fnmatch.filter(names, atom.name)
-        if not matched:
-            raise self.fail(
-                f"no label is called {atom.name!r}" + (did_you_mean(atom.name, names) or ".")
-            )
+            if not matched:
+                raise self.fail(f"no label matches {atom.name!r}.")
+        matched = matched or [self.known(atom.name)]
         for name in matched:
             i = names.index(name)
             yield i, self.mask(i, atom) ^ atom.negated
+
+    def known(self, name: str) -> str:
+        """Return the name of a label, which may write accents in another way."""
+        if name in self.space.names:
+            return name
+        for other in self.space.names:
+            if unicodedata.normalize("NFC", other) == unicodedata.normalize("NFC", name):
+                return other
+        hint = did_you_mean(name, self.space.names) or "."
+        raise self.fail(f"no label is called {name!r}{hint}")
 
     def mask(self, i: int, atom: Is) -> Flags:
         name, classes = self.space.names[i], self.space.classes[i]
@@ -480,18 +487,21 @@ class _Compiler:
         return mask
 
     def table(self, table: Table) -> Combinations:
-        labels = []
-        for name in table.names:
-            if name not in self.space.names:
-                hint = did_you_mean(name, self.space.names) or "."
-                raise self.fail(f"no label is called {name!r}{hint}")
-            labels.append(self.space.names.index(name))
+        labels = [self.space.names.index(self.known(name)) for name in table.names]
+        if len(set(labels)) < len(labels):
+            twice = next(name for name in table.names if table.names.count(name) > 1)
+            raise self.fail(f"{twice!r} is named twice.")
         columns = []
         for i, values in zip(labels, zip(*table.rows, strict=True), strict=True):
             classes = self.space.classes[i].tolist()
             code = {text: c for c, value in enumerate(classes) for text in _texts(value)}
             # a value that the labels do not have belongs to a combination that cannot occur
             columns.append([code.get(value, MISSING) for value in values])
+            if max(columns[-1]) == MISSING:
+                shown = ", ".join(map(str, classes[:8]))
+                raise self.fail(
+                    f"{self.space.names[i]!r} has the values {shown}: no combination has one."
+                )
         vectors = np.array(columns, dtype=np.int32).T.reshape(-1, len(labels))
         vectors = np.unique(vectors[(vectors != MISSING).all(axis=1)], axis=0)
         return Combinations(np.array(labels, dtype=np.intp), vectors)
