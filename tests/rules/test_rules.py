@@ -225,7 +225,7 @@ def test_ten_thousand_rules():
     space = LabelSpace(tuple(names), (np.array([0, 1]),) * 500, "matrix")
     text = "\n".join(f"g{i % 500} -> g{(i * 7 + 1) % 500}" for i in range(10_000))
     assert len(Rules.parse(text).compiled(space).nodes) == 10_000
-    with pytest.raises(ValueError, match="these 3 contradict .*line 10001, 'g0'; line 10002"):
+    with pytest.raises(ValueError, match=r"these 3 contradict .*line 10001, 'g0'; line 10002"):
         Rules.parse(f"{text}\ng0\nnot g1").compiled(space)
 
 
