@@ -252,12 +252,6 @@ class Obeying(Joint):
 # Draws
 
 
-def n_draws(joint: Joint) -> int:
-    """How many vectors a row are drawn."""
-    fitting = _CODES_DRAWN // max(1, joint.n_rows * joint.space.n_labels)
-    return min(_MOST_DRAWS, max(_FEWEST_DRAWS, fitting))
-
-
 def drawn(
     joint: Joint,
     rules: CompiledRules,
@@ -293,7 +287,8 @@ def proposals(joint: Joint, rules: CompiledRules) -> tuple[Joint, Codes]:
     """
     tables = [np.log(np.clip(table, 1e-4, None)) for table in joint.marginal_tables()]
     tables = [table - log_sum_exp(table)[:, None] for table in tables]
-    rng, size = np.random.default_rng(_SEED), n_draws(joint)
+    fitting = _CODES_DRAWN // max(1, joint.n_rows * joint.space.n_labels)
+    rng, size = np.random.default_rng(_SEED), min(_MOST_DRAWS, max(_FEWEST_DRAWS, fitting))
     found = obeying_field(as_field(joint.space, tables), rules)
     if found is not None:
         return found[0], found[0].sample_codes(size, rng)

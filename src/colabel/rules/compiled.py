@@ -70,10 +70,11 @@ class Tally:
 
 
 @dataclass(frozen=True, eq=False)
-class Every:
-    """All of the parts."""
+class Nested:
+    """Every one of the parts, or at least one of them."""
 
     parts: tuple[Node, ...]
+    every: bool
 
     @property
     def scope(self) -> frozenset[int]:
@@ -81,24 +82,9 @@ class Every:
         return frozenset().union(*(part.scope for part in self.parts))
 
     def may_hold(self, codes: Codes) -> Flags:
-        """Whether each of them can hold; not whether all can at once."""
-        return np.asarray(np.logical_and.reduce([part.may_hold(codes) for part in self.parts]))
-
-
-@dataclass(frozen=True, eq=False)
-class Some:
-    """At least one of the parts."""
-
-    parts: tuple[Node, ...]
-
-    @property
-    def scope(self) -> frozenset[int]:
-        """The labels of all parts."""
-        return frozenset().union(*(part.scope for part in self.parts))
-
-    def may_hold(self, codes: Codes) -> Flags:
-        """Whether one of them can hold."""
-        return np.asarray(np.logical_or.reduce([part.may_hold(codes) for part in self.parts]))
+        """Whether one of them can hold, or each of them can; not whether all can at once."""
+        found = np.array([part.may_hold(codes) for part in self.parts])
+        return np.asarray(found.all(axis=0) if self.every else found.any(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +112,7 @@ class Combinations:
         return found
 
 
-Node = Tally | Every | Some | Combinations
+Node = Tally | Nested | Combinations
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,15 +229,14 @@ class CompiledRules:
 
     # Contradictions
 
-    def is_possible(self, which: Sequence[int] | None = None, known: Codes | None = None) -> bool:
-        """Whether some vector obeys the rules (or some of them) and has the known values (d,)."""
-        chosen = range(len(self.nodes)) if which is None else which
-        nodes = [self.nodes[place] for place in chosen]
-        return _Program(self.space.cardinalities, known).solved(nodes) is not None
+    def is_possible(self, which: Sequence[int]) -> bool:
+        """Whether some vector obeys some of the rules."""
+        nodes = [self.nodes[place] for place in which]
+        return _Program(self.space.cardinalities).solved(nodes) is not None
 
     def best_vector(self, scores: Sequence[Array]) -> Codes:
         """Return the vector (d,) that obeys and has the largest sum of its values' scores (K,)."""
-        found = _Program(self.space.cardinalities, None).solved(self.nodes, scores)
+        found = _Program(self.space.cardinalities).solved(self.nodes, scores)
         assert found is not None  # rules that contradict each other are refused before
         return found
 
@@ -260,9 +245,9 @@ class CompiledRules:
 
         Empty if there is no contradiction.
         """
-        if self.is_possible():
-            return []
         core = list(range(len(self.nodes)))
+        if self.is_possible(core):
+            return []
         step = max(1, len(core) // 2)
         while step:  # drop runs of rules while the others still contradict each other
             place = 0
@@ -286,40 +271,41 @@ class CompiledRules:
         counts: list[Tally] = []
         nodes = list(self.nodes)
         while nodes:
-            node = nodes.pop(0)
+            node = nodes.pop()
             labels = sorted(node.scope)
             sizes = [self.space.cardinalities[i] for i in labels]
-            if isinstance(node, Every):
-                nodes = [*node.parts, *nodes]
-            elif len(labels) <= 2 and isinstance(node, Tally | Some | Combinations):
+            clauses = _clauses(node) if isinstance(node, Nested) else None
+            if isinstance(node, Nested) and node.every:
+                nodes += node.parts
+            elif len(labels) <= 2:
                 mask = node.may_hold(self._every(labels)).reshape(sizes)
-                if not labels:
-                    if not mask:
-                        return None
-                elif len(labels) == 1:
-                    single[labels[0]] = single.get(labels[0], True) & mask
-                else:
+                if len(labels) == 2:
                     pair = labels[0], labels[1]
                     pairs[pair] = pairs.get(pair, True) & mask
+                elif labels:
+                    single[labels[0]] = single.get(labels[0], True) & mask
+                elif not mask:
+                    return None
             elif isinstance(node, Tally):
                 if node.low > 0 or node.high < node.total:
                     counts.append(node)
-            elif isinstance(node, Some) and (clauses := _clauses(node)) is not None:
-                nodes = [*clauses, *nodes]
+            elif clauses is not None:
+                nodes += clauses
             else:
-                found = node.vectors if isinstance(node, Combinations) else None
-                if found is None:
-                    if math.prod(sizes) > 64 * _MOST_STATES:
-                        return None
+                if isinstance(node, Combinations):
+                    labels, found = node.labels.tolist(), node.vectors
+                elif math.prod(sizes) > 64 * _MOST_STATES:
+                    return None
+                else:
                     every = self._every(labels)
                     found = every[node.may_hold(every)][:, labels]
-                    order = np.array(labels, dtype=np.intp)
-                else:
-                    assert isinstance(node, Combinations)
-                    order = node.labels
                 if len(found) > _MOST_STATES:
                     return None
-                helpers.append(_combination_helper(order, found, self.space.cardinalities))
+                # a variable that says which of the combinations (m, k) the labels have
+                values = (np.arange(self.space.cardinalities[i])[:, None] for i in labels)
+                masks = (value == column for value, column in zip(values, found.T, strict=True))
+                states = np.ones(len(found), dtype=bool)
+                helpers.append(Helper(len(found), dict(zip(labels, masks, strict=True)), states))
         return Factors(single, pairs, helpers, counts)
 
     def _every(self, labels: Sequence[int]) -> Codes:
@@ -343,15 +329,14 @@ def _clauses(node: Node) -> list[Tally] | None:
         return None
     if isinstance(node, Combinations):
         return None
-    parts = [_clauses(part) for part in node.parts]
-    if any(part is None for part in parts):
+    parts = [clauses for part in node.parts if (clauses := _clauses(part)) is not None]
+    if len(parts) < len(node.parts):
         return None
-    each = [part for part in parts if part is not None]
-    if isinstance(node, Every):
-        return [clause for part in each for clause in part]
-    if math.prod(len(part) for part in each) > _MOST_CLAUSES:
+    if node.every:
+        return [clause for part in parts for clause in part]
+    if math.prod(map(len, parts)) > _MOST_CLAUSES:
         return None
-    return [_joined(clauses) for clauses in itertools.product(*each)]
+    return [_joined(clauses) for clauses in itertools.product(*parts)]
 
 
 def _joined(clauses: Sequence[Tally]) -> Tally:
@@ -394,15 +379,6 @@ def counters(node: Tally, order: Sequence[int], above: Sequence[int], first: int
     return [*helpers[:-1], replace(last, unary=counted[0][1] >= node.low)]
 
 
-def _combination_helper(labels: Indices, vectors: Codes, sizes: tuple[int, ...]) -> Helper:
-    """A variable that says which of the combinations (m, k) the labels (k,) have."""
-    masks = {
-        int(i): np.arange(sizes[i])[:, None] == column
-        for i, column in zip(labels, vectors.T, strict=True)
-    }
-    return Helper(len(vectors), masks, np.ones(len(vectors), dtype=bool))
-
-
 class _Compiler:
     """From names to codes, negations at the values."""
 
@@ -418,11 +394,9 @@ class _Compiler:
         if isinstance(expression, And | Or):
             parts = tuple(self.node(part, positive) for part in expression.parts)
             if isinstance(expression, And) == positive:
-                return Every(parts)
-            clauses = [_clauses(part) for part in parts if isinstance(part, Tally)]
-            if len(clauses) == len(parts) and all(clauses):
-                return _joined([clause for part in clauses for clause in part or ()])
-            return Some(parts)
+                return Nested(parts, every=True)
+            clauses = [part for part in parts if isinstance(part, Tally) and _clauses(part)]
+            return Nested(parts, every=False) if len(clauses) < len(parts) else _joined(clauses)
         if isinstance(expression, Table):
             return self.table(expression)
         if isinstance(expression, Is):
@@ -442,7 +416,7 @@ class _Compiler:
             return Tally(low, high, worth)
         outside = [Tally(0, low - 1, worth)] * (low > 0)
         outside += [Tally(high + 1, UNLIMITED, worth)] * (high < total)
-        return Some(tuple(outside)) if outside else Tally(1, UNLIMITED, {})
+        return Nested(tuple(outside), every=False) if outside else Tally(1, UNLIMITED, {})
 
     def values(self, atom: Is) -> Iterator[tuple[int, Flags]]:
         """Yield the labels that an atom matches, with the values (K,) that it means."""
@@ -478,7 +452,7 @@ class _Compiler:
                     "which is meant."
                 )
             return np.array([False, True])
-        mask = np.array([_same(value, atom.value) for value in classes.tolist()])
+        mask = np.array([atom.value in _texts(value) for value in classes.tolist()])
         if not mask.any():
             mask = np.array([fnmatch.fnmatchcase(text, atom.value) for text in shown])
         if not mask.any():
@@ -523,14 +497,10 @@ def _texts(value: object) -> set[str]:
     return texts
 
 
-def _same(value: object, text: str) -> bool:
-    return text in _texts(value)
-
-
 class _Program:
     """The rules as an integer program: is there any vector? Solved by SciPy's HiGHS."""
 
-    def __init__(self, sizes: tuple[int, ...], known: Codes | None) -> None:
+    def __init__(self, sizes: tuple[int, ...]) -> None:
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         self.n_columns = int(self.first[-1])
         self.entries: list[tuple[int, int, float]] = []
@@ -538,8 +508,6 @@ class _Program:
         self.high: list[float] = []
         for i, size in enumerate(sizes):
             self.add({int(self.first[i]) + v: 1.0 for v in range(size)}, 1.0, 1.0)
-            if known is not None and known[i] != MISSING:
-                self.add({int(self.first[i]) + int(known[i]): 1.0}, 1.0, 1.0)
 
     def add(self, row: dict[int, float], low: float, high: float) -> None:
         self.entries += [(len(self.low), column, value) for column, value in row.items()]
@@ -548,7 +516,7 @@ class _Program:
 
     def require(self, node: Node, switch: int | None = None) -> None:
         """Demand a node, or that a switch (a column of 0 or 1) is on only where it holds."""
-        if isinstance(node, Every):
+        if isinstance(node, Nested) and node.every:
             for part in node.parts:
                 self.require(part, switch)
         elif isinstance(node, Tally):
@@ -567,10 +535,10 @@ class _Program:
                 scaled = dict.fromkeys(at, slack)
                 self.add(row | scaled, -np.inf, node.high + (slack if at else 0.0))
         else:
-            n_branches = len(node.parts if isinstance(node, Some) else node.vectors)
+            n_branches = len(node.parts if isinstance(node, Nested) else node.vectors)
             branches = range(self.n_columns, self.n_columns + n_branches)
             self.n_columns += n_branches
-            if isinstance(node, Some):
+            if isinstance(node, Nested):
                 for branch, part in zip(branches, node.parts, strict=True):
                     self.require(part, branch)
             else:
