@@ -186,6 +186,9 @@ def test_counts_of_many_labels_are_exact_along_a_tree(n_labels):
     codes = found.sample_codes(5, rng)
     counts = np.concatenate([found.mode_codes()[None], codes]).sum(axis=2)
     assert ((counts >= low) & (counts <= high)).all()
+    empty = found.rows(np.arange(0))
+    assert empty.marginals().shape == empty.mode().shape == (0, n_labels)
+    assert empty.sample(2).shape == (2, 0, n_labels)
     # exclusions, and evidence that differs by row
     joint, pairs = joint.subject_to(text), "at most one of y0, y1\nat most one of y2, y5, y7"
     more = joint.subject_to(pairs)

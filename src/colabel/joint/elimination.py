@@ -183,7 +183,7 @@ class ListedElimination(Elimination):
         for i in labels:
             place = place * self.sizes[i] + self._codes(v, i)
         shape = tuple(self.sizes[i] for i in labels)
-        return _summed_by(place, math.prod(shape), prob).reshape(*shape, -1)
+        return _summed_by(place, math.prod(shape), prob).reshape(*shape, prob.shape[-1])
 
     def _codes(self, v: int, i: int) -> Codes:
         """Return the value of v itself or of a label of its scope in the entries of its table."""
@@ -217,7 +217,7 @@ def _summed_by(place: Indices, size: int, prob: Array) -> Array:
     """Sum the entries (..., m) of a table that have the same place (...): (size, m)."""
     flat = place.ravel()
     ones = sp.csr_array((np.ones(flat.size), (flat, np.arange(flat.size))), (size, flat.size))
-    return np.asarray(ones @ prob.reshape(flat.size, -1))
+    return np.asarray(ones @ prob.reshape(flat.size, prob.shape[-1]))
 
 
 @lru_cache(maxsize=16)
@@ -435,7 +435,8 @@ def sample(
     codes = np.empty((size, n_rows, len(conditionals)), dtype=np.int32)
     states: dict[int, Indices] = {}
     for v in reversed(elimination.order):
-        table = np.moveaxis(conditionals[v].reshape(len(conditionals[v]), -1, n_rows), 0, -1)
+        n_values, *above = elimination.shape(v)
+        table = np.moveaxis(conditionals[v].reshape(n_values, math.prod(above), n_rows), 0, -1)
         # (size, m, K_v)
         log_prob = table[elimination.state(v, codes, states), np.arange(n_rows)]
         codes[:, :, v] = draw(log_prob, rng.random((size, n_rows)))
