@@ -35,8 +35,8 @@ from colabel.core.schema import (
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalModels, TrainingData
-from colabel.models._learning import DEFAULT_GRID, Grid, choose, everything, make_folds
 from colabel.models.base import JointClassifier
+from colabel.models.learning import DEFAULT_GRID, Grid, choose, everything, make_folds
 from colabel.models.with_estimator import Regressions
 
 # Distances that agree to this relative precision are equal but for rounding errors.
