@@ -25,6 +25,7 @@ from colabel.models._learning import (
     can_hold_out,
     choose,
     dependence,
+    label_features,
     make_folds,
 )
 from colabel.models.base import LinearLogOdds
@@ -286,7 +287,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         probable = has_probabilities(estimator)
         learner = self._learner(estimator if probable else HardDecisions(estimator))
         self.seed_ = self._seed()
-        data = completed_by_chain(data, self.seed_, self.n_jobs)
+        data = completed_by_chain(data, self.seed_, self.n_jobs, known_targets=True)
         folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
         group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
@@ -386,4 +387,4 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
 
 def _own_columns(data: TrainingData, coding: LabelCoding) -> Array:
-    return coded_columns(data.codes, data.cardinalities, coding)
+    return coded_columns(label_features(data), data.cardinalities, coding)

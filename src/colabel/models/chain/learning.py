@@ -259,11 +259,13 @@ def learn_chain(
     """Learn all links from true labels: they are independent then, and solved together.
 
     Where labels are missing, a link is learned from the rows that have its label. The earlier
-    labels that these lack are features as expected from x, by which C and scales are chosen. A step
+    labels that these lack are features as expected from x, by which C and scales are chosen; among
+    the default scales there is then a small one, for labels that hardly help. A step
     of EM follows: they are drawn from the chain's posterior given all labels of the row.
     `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     """
     missing = bool(data.missing_labels[0])
+    scales = (0.1, *scales) if missing and len(scales) > 1 else scales
     if missing and is_chunked(data):
         refuse_missing(data, "a link of a chain needs all labels before it in Dask arrays")
     inputs = expected_columns(learner, data, folds) if missing else with_label_columns(data)
@@ -284,7 +286,8 @@ def learn_chain(
     chain = LearnedChain(order, models, choice, scale, data.cardinalities)
     if not missing:
         return chain
-    models = learner.on(drawn_columns(data, chain)).fit([group], [choice])
+    drawn = with_label_columns(completed(data, chain, 0).known_targets())
+    models = learner.on(drawn).fit([group], [choice])
     return replace(chain, models=models)
 
 
@@ -337,29 +340,20 @@ def expected_columns(learner: ConditionalLearner, data: TrainingData, folds: Fol
     return replace(data, extra=columns)
 
 
-def drawn_columns(data: TrainingData, chain: LearnedChain) -> TrainingData:
-    """Return the data with the labels as further features, missing ones drawn from a chain.
-
-    As targets they stay missing: what a model expects of a label teaches it nothing. Rows that
-    lack labels are there once for each of their draws.
-    """
-    part = completed(data, chain, 0)
-    extra = label_columns(part.codes, data.cardinalities)
-    codes = data.codes[part.source]
-    return TrainingData(part.X, codes, data.cardinalities, part.weight, extra)
-
-
-def completed_by_chain(data: TrainingData, seed: int, n_jobs: int | None) -> TrainingData:
+def completed_by_chain(
+    data: TrainingData, seed: int, n_jobs: int | None, *, known_targets: bool = False
+) -> TrainingData:
     """Return the rows with missing labels drawn from a chain that is learned from the others.
 
-    For models that learn from whole label vectors. The order of the chain is that of
-    `order_by_dependence`.
+    For models that learn from whole label vectors, or with `known_targets` from the known labels
+    given whole vectors of the others. The order of the chain is that of `order_by_dependence`.
     """
     if not data.missing_labels[0]:
         return data
     if is_chunked(data):
         refuse_missing(data, "whole label vectors are needed of Dask arrays")
-    return completed(data, chain_by_dependence(data, seed, n_jobs), seed)
+    part = completed(data, chain_by_dependence(data, seed, n_jobs), seed)
+    return part.known_targets() if known_targets else part
 
 
 def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:

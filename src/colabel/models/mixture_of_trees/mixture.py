@@ -422,7 +422,8 @@ class MixtureOfTrees(Penalised):
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
-        data = completed_by_chain(data, seed, self.n_jobs)
+        trees = self.base == "trees"
+        data = completed_by_chain(data, seed, self.n_jobs, known_targets=trees)
         em = self._em(data, seed)
         start = self._grown(em, seed)
         n_steps = self.final_iter + 1
