@@ -89,6 +89,7 @@ def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> A
 
 # completions of a row: more of them change held-out log-likelihoods in the third digit
 DRAWS = 2
+_WIDE_STEPS = (0.001, 0.03, 1.0)
 DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
 
@@ -255,6 +256,7 @@ def learn_chain(
     scales: Sequence[float] = (1.0,),
     max_parents: int | None = None,
     chosen: LearnedChain | None = None,
+    em: bool = True,
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together.
 
@@ -284,7 +286,7 @@ def learn_chain(
     group = replace(group, extra_scale=scale)
     models: Any = learning.fit([group], [choice])
     chain = LearnedChain(order, models, choice, scale, data.cardinalities)
-    if not missing:
+    if not (missing and em):
         return chain
     drawn = with_label_columns(completed(data, chain, 0).known_targets())
     models = learner.on(drawn).fit([group], [choice])
@@ -357,10 +359,14 @@ def completed_by_chain(
 
 
 def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:
-    """Learn a chain with all defaults; its order is that of `order_by_dependence`."""
-    learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
+    """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
+
+    Penalties are chosen from wide steps in few folds: a draw needs no better ones, and the model
+    that learns from the draws chooses its own.
+    """
+    learner = linear_learner(_WIDE_STEPS, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    return learn_chain(learner, data, order, random_folds(data, 5, seed), DEFAULT_SCALES)
+    return learn_chain(learner, data, order, random_folds(data, 3, seed), (1.0, 10.0), em=False)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
