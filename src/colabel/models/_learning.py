@@ -274,6 +274,14 @@ def with_draws(data: TrainingData, rows: Indices, drawn: Codes) -> CompletedData
     )
 
 
+def original_rows(data: TrainingData) -> tuple[TrainingData, Indices]:
+    """Return the rows as they were given, and which of them each row is a copy of."""
+    source = np.arange(data.n_rows)
+    while isinstance(data, CompletedData):
+        source, data = data.source[source], data.origin
+    return data, source
+
+
 def positive_only(codes: Codes) -> Flags:
     """Which labels (d,) are 1 or missing, and sometimes missing."""
     known = codes != MISSING

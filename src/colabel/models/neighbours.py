@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +28,14 @@ from colabel.core.schema import (
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalModels, TrainingData
-from colabel.models._learning import DEFAULT_GRID, Grid, choose, everything, make_folds
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    Grid,
+    choose,
+    everything,
+    make_folds,
+    original_rows,
+)
 from colabel.models.base import JointClassifier
 from colabel.models.with_estimator import Regressions
 
@@ -42,7 +49,6 @@ _OF_DIFFERENCES = (*_EUCLIDEAN, "manhattan", "l1", "cityblock", "chebyshev", "sq
 # If a column has more than this share of the squared distance, the others hardly count.
 _WHOLE = 1.0 - 1e-5
 _PAIRS_LOOKED_AT = 1000
-UNKNOWN = 0.5  # a column of a label that is missing
 _ENTRIES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**12
 
@@ -61,13 +67,17 @@ class Neighbours:
     k : int
         Number of neighbours: the one asked for, or all other rows where there are fewer.
     columns : (n, e) array
-        Labels of the training rows as 0/1 columns, see `label_columns`; 1/2 where they are missing.
+        Labels of the training rows as 0/1 columns, see `label_columns`; means over the draws of
+        labels that are drawn.
+    weight : (n, e) array
+        How much each of them counts, zero where it is missing.
     reach : int
         Number of rows looked at: so many more than k that on average k of them have a label.
     """
 
     k: Annotated[int, Between(0, 2**31), Is("k")]
     columns: Annotated[Array, "n e", Between(0.0, 1.0)]
+    weight: Annotated[Array, "n e", Between(0.0)]
     rows: Annotated[Any, Matrix("n p")]
     rank: Annotated[Indices, "n", Below("n")]
     metric: Any
@@ -84,8 +94,7 @@ class Neighbours:
         refuse_unless(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
 
     def __post_init__(self) -> None:
-        self._known = (self.columns != UNKNOWN).astype(np.float64)
-        share = max(float(self._known.mean()), 1.0 / len(self.rank))
+        share = max(float((self.weight > 0).mean()), 1.0 / len(self.rank))
         self.reach = min(int(np.ceil(self.k / share)), max(len(self.rank) - 1, self.k))
         self._sparse = is_sparse(self.rows)
         self._euclidean = self.metric in _EUCLIDEAN and self.p == 2
@@ -112,7 +121,10 @@ class Neighbours:
         n_jobs: int | None,
         seed: int,
     ) -> Neighbours:
-        """Search the rows of training data; see `MLkNN` for the arguments."""
+        """Search the rows of training data; see `MLkNN` for the arguments.
+
+        Rows that stand there several times, with weights or draws of their own, are one.
+        """
         if not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k={k!r} must be a whole number of neighbours, at least 1.")
         if metric == "precomputed":
@@ -121,12 +133,19 @@ class Neighbours:
                 " Give the name of a metric or a function of two rows."
             )
         others = dict(metric_params or {})
-        unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
+        rows, source = original_rows(data)
+        known = data.codes[:, column_owner(data.cardinalities)] != MISSING
+        own = known * data.row_weights[:, None]
+        weight = np.zeros((rows.n_rows, own.shape[1]))
+        np.add.at(weight, source, own)
+        columns = np.zeros_like(weight)
+        np.add.at(columns, source, own * label_columns(data.codes, data.cardinalities))
         return cls(
-            k=min(k, data.n_rows - 1),
-            columns=np.where(unknown, UNKNOWN, label_columns(data.codes, data.cardinalities)),
-            rows=data.X,
-            rank=np.random.default_rng(seed).permutation(data.n_rows),
+            k=min(k, rows.n_rows - 1),
+            columns=np.minimum(columns / np.where(weight > 0, weight, 1.0), 1.0),
+            weight=weight,
+            rows=rows.X,
+            rank=np.random.default_rng(seed).permutation(rows.n_rows),
             metric=metric,
             p=others.pop("p", 2),  # of "minkowski", which scikit-learn wants apart
             metric_params=others or None,
@@ -138,9 +157,9 @@ class Neighbours:
         """Leave the search tree out, which is built again from the rows."""
         return Neighbours, tuple(getattr(self, each.name) for each in fields(self))
 
-    def counts_in_training(self, X: Any) -> Array:
-        """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""
-        return self._counts(X, np.arange(X.shape[0]))
+    def counts_in_training(self) -> Array:
+        """Neighbours with each label (n, e), for the training rows, none its own neighbour."""
+        return self._counts(self.rows, np.arange(len(self.rank)))
 
     def counts(self, X: Any) -> Array:
         """Neighbours with each label (m, e), for other rows X (m, p)."""
@@ -152,13 +171,14 @@ class Neighbours:
         for chunk in row_slices(X.shape[0], _ROWS_AT_ONCE) if self.k else ():
             # one neighbour at a time: all at once would take k times the memory
             for neighbour in self.indices(X[chunk], own[chunk]).T:
-                counts[chunk] += self.columns[neighbour] * self._known[neighbour]
-                known[chunk] += self._known[neighbour]
-        if not self.k or self._known.all():
+                counts[chunk] += self.columns[neighbour] * self.weight[neighbour]
+                known[chunk] += self.weight[neighbour]
+        if not self.k or (self.weight == 1.0).all():
             return counts
-        usual = (self.columns * self._known).sum(axis=0) / np.maximum(self._known.sum(axis=0), 1.0)
-        share: Array = np.where(known > 0, counts / np.maximum(known, 1.0), usual)
-        return self.k * share
+        total = self.weight.sum(axis=0)
+        usual = (self.columns * self.weight).sum(axis=0) / np.where(total > 0, total, 1.0)
+        share: Array = np.where(known > 0, counts / np.where(known > 0, known, 1.0), usual)
+        return self.k * np.minimum(share, 1.0)
 
     def indices(self, X: Any, own: Indices) -> Indices:
         """Positions (m, reach) of the neighbours of X (m, p), in no order.
@@ -267,32 +287,12 @@ class NeighbourClassifier(JointClassifier):
     k_: Annotated[int, Is("k")] = attribute()
     _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"] = attribute()
 
-    def fit(  # type: ignore[override]  # rows cannot be weighted: no sample_weight
-        self, X: Any, y: Any = None, *, label_names: Sequence[str] | None = None
-    ) -> Self:
-        """Learn from rows X and their labels.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, p)
-        y : labels of n rows
-            In any container that `LabelSpace` reads. Missing entries are not counted: so many
-            more neighbours are looked at that on average k of them have a label.
-        label_names : sequence of d str, optional
-            Names of the labels, where `y` has none.
-
-        Returns
-        -------
-        self
-        """
-        return super().fit(X, y, label_names=label_names)
-
     def _find_neighbours(self, data: TrainingData) -> Neighbours:
         settings = (self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs)
         found = Neighbours.of(data, *settings, self._seed())
         if found.k < self.k:
             warnings.warn(
-                f"k={self.k} neighbours are asked for, but there are {data.n_rows} rows: all"
+                f"k={self.k} neighbours are asked for, but there are {found.k + 1} rows: all"
                 f" {found.k} others are used, the same for every row. Choose a smaller k.",
                 UserWarning,
                 stacklevel=5,
@@ -335,8 +335,8 @@ class MLkNN(NeighbourClassifier):
     A class variable with more than two values is learned value by value, each against the rest,
     and its probabilities are scaled to sum to one; for two values this changes nothing.
 
-    Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
-    supported, because a neighbour counts or does not.
+    Scale the features (`StandardScaler`) unless their units are comparable. A neighbour
+    counts by its weight, but takes one of the k places.
 
     Parameters
     ----------
@@ -380,13 +380,15 @@ class MLkNN(NeighbourClassifier):
                 f"smoothing={self.smoothing!r} must be positive: without it, a number of"
                 " neighbours that no training row had would have no probability."
             )
-        self._neighbours = self._find_neighbours(data)
-        self.k_ = self._neighbours.k
-        counts = np.rint(self._neighbours.counts_in_training(data.X)).astype(np.intp)
-        columns = self._neighbours.columns
-        has_label, known = columns == 1, columns != UNKNOWN
-        self.priors_ = _smoothed_share(has_label.sum(axis=0), known.sum(axis=0), self.smoothing, 2)
-        self.likelihoods_ = _likelihoods(has_label, counts, known, self.k_, self.smoothing)
+        rows = self._neighbours = self._find_neighbours(data)
+        self.k_ = rows.k
+        counts = np.rint(rows.counts_in_training()).astype(np.intp)
+        positive = rows.weight * rows.columns
+        self.priors_ = _smoothed_share(
+            positive.sum(axis=0), rows.weight.sum(axis=0), self.smoothing, 2
+        )
+        weight = np.stack([rows.weight - positive, positive])
+        self.likelihoods_ = _likelihoods(weight, counts, self.k_, self.smoothing)
 
     def _joint(self, X: Any) -> Joint:
         counts = np.rint(self._neighbours.counts(X)).astype(np.intp)
@@ -404,13 +406,12 @@ def _smoothed_share(count: Any, total: Any, smoothing: float, n_outcomes: int) -
     return (smoothing + count) / (n_outcomes * smoothing + total)
 
 
-def _likelihoods(
-    has_label: Flags, counts: Indices, known: Flags, k: int, smoothing: float
-) -> Array:
-    """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from the known labels and counts (n, e)."""
+def _likelihoods(weight: Array, counts: Indices, k: int, smoothing: float) -> Array:
+    """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from weights (2, n, e) and counts (n, e)."""
     n_columns = counts.shape[1]
-    cells = (has_label * n_columns + np.arange(n_columns)) * (k + 1) + counts
-    seen = np.bincount(cells[known], minlength=2 * n_columns * (k + 1))
+    cells = (np.arange(n_columns) * (k + 1) + counts).ravel()
+    size = n_columns * (k + 1)
+    seen = np.stack([np.bincount(cells, own.ravel(), minlength=size) for own in weight])
     seen = seen.reshape(2, n_columns, k + 1)
     found: Array = _smoothed_share(seen, seen.sum(axis=2, keepdims=True), smoothing, k + 1)
     return found
@@ -440,8 +441,8 @@ class IBLR(NeighbourClassifier, Regressions):
     x. A training row is not its own neighbour, but rows equal to it may be. Class variables with
     more than two values have the shares of all their values, and softmax regressions.
 
-    Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
-    supported, because a neighbour counts or does not.
+    Scale the features (`StandardScaler`) unless their units are comparable. A neighbour
+    counts by its weight, but takes one of the k places.
 
     Parameters
     ----------
@@ -489,7 +490,8 @@ class IBLR(NeighbourClassifier, Regressions):
         folds = make_folds(data, self.cv, self._seed())
         self._neighbours = self._find_neighbours(data)
         self.k_ = self._neighbours.k
-        X, shares = self._inputs(data.X, self._neighbours.counts_in_training(data.X))
+        counts = self._neighbours.counts_in_training()[original_rows(data)[1]]
+        X, shares = self._inputs(data.X, counts)
         with_shares = replace(data, X=X, extra=shares)
         learning = learner.on(with_shares)
         choice = choose(learning, folds)

@@ -40,7 +40,6 @@ from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
-    DEFAULT_GRID,
     DEFAULT_TOLERANCE,
     CompletedData,
     Grid,
