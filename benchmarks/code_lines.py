@@ -29,23 +29,23 @@ from benchmarks._common import ROOT
 SOURCE = ROOT / "src" / "colabel"
 # Code lines of rooms that are counted together; a comment gives the aim where it is not reached.
 CEILINGS = {
-    ("cli",): 1690,  # 1400
+    ("cli",): 1670,  # 1400
     ("report",): 1370,
-    ("comparing",): 1740,  # 1200
+    ("comparing",): 1680,  # 1200
     ("saving", "core"): 2310,  # 1300
-    ("tables", "datasets"): 3515,  # 2400
+    ("tables", "datasets"): 3375,  # 2400
     ("models",): 6900,
     ("preprocess",): 900,
-    ("learn",): 6300,
+    ("learn",): 6200,
     ("decide",): 1000,
     ("rules",): 880,
-    ("joint",): 6400,  # 6300
+    ("joint",): 6300,
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
-MOST_LINES = 34_100  # 30_500
+MOST_LINES = 33_900  # 30_500
 MOST_FILES = 211
-MOST_CLASSES = 438  # 420
+MOST_CLASSES = 420
 MOST_NAMES = 150
 MOST_IMPORTS = 0.094  # 0.09
 

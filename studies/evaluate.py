@@ -104,7 +104,7 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
     return {
         **found,
         "values": values,
-        "predict_seconds": held_out.seconds[2],
+        "predict_seconds": held_out.predict_seconds,
         "n_test": len(test),
     }
 

@@ -303,7 +303,7 @@ def test_sparse_rows_are_answered_like_dense_ones(fitted, problem):
 def test_rows_are_answered_in_parts_of_any_size(fitted, problem, monkeypatch):
     X, model = problem.X[:40], fitted()
     whole, labels = model.predict_proba(X), model.predict(X)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     for one, two in zip(tables_of(model.predict_proba(X)), tables_of(whole), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-9)
     np.testing.assert_array_equal(model.predict(X), labels)
@@ -321,6 +321,74 @@ def test_any_number_of_jobs_gives_the_same_answer(model_class, problem):
     one, two = (seeded(model_class, n_jobs=n).fit(X, Y).predict_proba(X) for n in (1, 2))
     for first, second in zip(tables_of(one), tables_of(two), strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def poor(n_rows):
+    """Rows, with two labels that follow X; the others have no row, all rows and one row."""
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    constant = np.zeros(n_rows, dtype=int)
+    lone = (np.arange(n_rows) == 3).astype(int)
+    return X, np.column_stack([X[:, :2] > 0, constant, constant + 1, lone]).astype(int)
+
+
+@pytest.mark.filterwarnings("ignore:.*neighbours are asked for")
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 40])
+def test_few_rows_and_constant_and_lone_labels(model_class, n_rows):
+    X, Y = poor(n_rows)
+    model = seeded(model_class).fit(X, Y)
+    joint = model.joint(X)
+    assert np.isfinite(joint.log_prob(Y)).all()
+    prob = model.predict_proba(X)
+    assert ((prob > 0) & (prob < 1)).all()
+    assert (prob[:, 2] < 0.5).all()
+    assert (prob[:, 3] > 0.5).all()
+    if n_rows == 1:
+        np.testing.assert_array_equal(model.predict(X), Y)
+    classes = seeded(model_class).fit(X, np.column_stack([Y[:, 0] + 2, np.full(n_rows, 7)]))
+    assert (classes.predict(X)[:, 1] == 7).all()
+    np.testing.assert_allclose(classes.joint(X).marginal_tables()[1], 1.0)
+
+
+def as_sets(Y):
+    return [{name for name, on in zip("abc", row, strict=True) if on} for row in Y]
+
+
+WRITTEN = {"sets": as_sets, "sparse": sp.csr_array, "words": lambda Y: np.array(["no", "yes"])[Y]}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_labels_come_back_as_they_were_given(model_class, form, seed):
+    X, Y, _ = drawn((2, 2, 2), seed)
+    model = with_given_penalties(seeded(model_class))
+    expected = model.fit(X, Y).predict(X)
+    found = clone(model).fit(X, WRITTEN[form](Y)).predict(X)
+    written = WRITTEN[form](expected)
+    if form == "sparse":
+        assert sp.issparse(found)
+        found, written = found.toarray(), written.toarray()
+    np.testing.assert_array_equal(found, written)
+
+
+def test_sparse_rows_are_learned_from_like_dense_ones(model_class, seed):
+    X, Y, _ = drawn((2, 2, 2), seed)
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    model = with_given_penalties(seeded(model_class))
+    dense, sparse = (clone(model).fit(rows, Y).predict_proba(X) for rows in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(dense, sparse, atol=0.02)
+
+
+def test_progress_is_shown_only_when_asked_for(model_class, capsys, monkeypatch):
+    for name in ("TTY_INTERACTIVE", "TTY_COMPATIBLE", "FORCE_COLOR"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TERM", "xterm")
+    model = seeded(model_class)
+    model.fit(*poor(40))
+    assert capsys.readouterr() == ("", "")
+    if "verbose" in model.get_params():
+        model.set_params(verbose=1).fit(*poor(40))
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err
 
 
 # ----------------------------------------------------------------------- its documentation

@@ -47,7 +47,7 @@ from first_label_tree import FirstLabelTree
 colabel.models.FirstLabelTree = FirstLabelTree  # what a line in models/__init__.py does
 colabel.models.__all__.append("FirstLabelTree")
 
-from colabel.comparing import ComparisonRequest, run_comparison
+from colabel import compare
 from colabel.report import comparison_html, graph_text
 from colabel.tables import TableRequest, load_table, make_model, summarise
 
@@ -56,7 +56,7 @@ file = pathlib.Path("t.csv")
 rows = [f"{i % 5},{i % 2},{(i + i // 3) % 2},{i % 2}" for i in range(60)]
 file.write_text("\\n".join(["size,a,b,c", *rows]) + "\\n")
 data = load_table(TableRequest(file, ["a", "b", "c"]))
-found = run_comparison(data, ComparisonRequest(["star"], 3))
+found = compare(data, models=["star"], cv=3)
 assert found.recommended == "star" and not found.failed
 print(graph_text(found.fit().label_graph()))
 page = comparison_html(summarise(data), found)

@@ -26,7 +26,13 @@ class Answers(Protocol):
         """Label vectors (m, d) for the share of right labels."""
 
     def f1(self) -> Codes:
-        """Label vectors (m, d) for the F1s: where a method has no rule for them, `subset`."""
+        """Label vectors (m, d) for the F1 of rows: where a method has no rule for it, `subset`."""
+
+    def micro_f1(self) -> Codes:
+        """Label vectors (m, d) for the micro F1."""
+
+    def macro_f1(self) -> Codes:
+        """Label vectors (m, d) for the macro F1."""
 
     def log_prob(self, true: Codes) -> tuple[Array, Flags]:
         """Log-probability (m,) of true vectors (m, d), and where the method itself said zero."""
@@ -65,7 +71,7 @@ class ByMarginals:
     def subset(self) -> Codes:
         return self.hamming() if self.decided is None else self.decided
 
-    f1 = subset
+    f1 = micro_f1 = macro_f1 = subset
 
     def hamming(self) -> Codes:
         return np.stack([table.argmax(axis=1) for table in self.tables], axis=1).astype(np.int32)
@@ -93,7 +99,7 @@ class ByChainRule:
     def subset(self) -> Codes:
         return self.decided
 
-    f1 = subset
+    f1 = micro_f1 = macro_f1 = subset
 
     def hamming(self) -> Codes:
         return self.decided
@@ -131,7 +137,7 @@ class BySets:
         best: Codes = self.vectors[self.prob.argmax(axis=1)]
         return best
 
-    f1 = subset
+    f1 = micro_f1 = macro_f1 = subset
 
     def hamming(self) -> Codes:
         best = [
@@ -179,7 +185,13 @@ class ByJoint:
         return self._decided("hamming")
 
     def f1(self) -> Codes:
-        return self._decided("f1" if set(self.joint.space.cardinalities) <= {1, 2} else "hamming")
+        return self._decided("f1")
+
+    def micro_f1(self) -> Codes:
+        return self._decided("micro_f1")
+
+    def macro_f1(self) -> Codes:
+        return self._decided("macro_f1")
 
     def _decided(self, loss: str) -> Codes:
         from colabel.decide import decide

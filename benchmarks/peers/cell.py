@@ -72,6 +72,8 @@ def run_cell(cell: Cell, method: Method, data: FoldedData, limit: float) -> Reco
         subset=subset,
         hamming=answers.hamming(),
         f1=answers.f1(),
+        micro_f1=answers.micro_f1(),
+        macro_f1=answers.macro_f1(),
         log_prob=log_prob,
         zero=zero,
         cpu_seconds=used,

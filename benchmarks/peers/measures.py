@@ -70,12 +70,15 @@ def held_out(data: FoldedData, records: Sequence[Record]) -> Held:
 
     true = data.codes[rows[order]]
     subset, hamming = gathered("subset"), gathered("hamming")
-    cells = f1_cells(true, gathered("f1").astype(np.int32), data.cardinalities)
+    cells, micro, macro = (
+        f1_cells(true, gathered(name).astype(np.int32), data.cardinalities)
+        for name in ("f1", "micro_f1", "macro_f1")
+    )
     measures = {
         "exact match": _mean((subset == true).all(axis=1)),
         "Hamming accuracy": _mean((hamming == true).mean(axis=1)),
-        "micro F1": micro_f1(*cells),
-        "macro F1": macro_f1(*cells, data.cardinalities),
+        "micro F1": micro_f1(*micro),
+        "macro F1": macro_f1(*macro, data.cardinalities),
         "row F1": _mean(row_f1(*cells)),
         "log-loss": _mean(-gathered("log_prob")),
     }

@@ -88,8 +88,8 @@ class Record:
         Why there is nothing else.
     rows : (m,)
         Rows held out.
-    subset, hamming, f1 : (m, d)
-        Codes decided for each loss.
+    subset, hamming, f1, micro_f1, macro_f1 : (m, d)
+        Codes decided for each loss; those for micro and macro F1 of an older record are its f1.
     log_prob : (m,)
         Of the true vectors.
     zero : (m,)
@@ -109,6 +109,8 @@ class Record:
     subset: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     hamming: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     f1: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
+    micro_f1: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
+    macro_f1: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     log_prob: Array = field(default_factory=lambda: np.zeros(0))
     zero: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     cpu_seconds: float = float("nan")
@@ -118,7 +120,7 @@ class Record:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-_ARRAYS = ("rows", "subset", "hamming", "f1", "log_prob", "zero")
+_ARRAYS = ("rows", "subset", "hamming", "f1", "micro_f1", "macro_f1", "log_prob", "zero")
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ class Store:
         with np.load(path, allow_pickle=False) as parts:
             told = json.loads(str(parts["told"]))
             told["cell"] = Cell(*told["cell"])
-            return Record(**told, **{name: parts[name] for name in _ARRAYS})
+            kept = {name: parts[name if name in parts else "f1"] for name in _ARRAYS}
+            return Record(**told, **kept)
 
     def records(self, dataset: str, method: str) -> Iterator[Record]:
         """All records of a method on a set, in the order of the folds."""

@@ -60,9 +60,9 @@ def with_line(line: str, at: int = 12) -> str:
 # ------------------------------------------------------------------------------------ files
 
 
-@case
-def no_such_file(folder):
-    return fit(folder, folder / "absent.csv")
+CASES |= {
+    "no_such_file": lambda folder: fit(folder, folder / "absent.csv"),
+}
 
 
 @case
@@ -71,69 +71,27 @@ def a_folder(folder):
     return fit(folder, folder / "d.csv")
 
 
-@case
-def unknown_ending(folder):
-    return fit(folder, table(folder, name="data.xlsx"))
-
-
-@case
-def empty_file(folder):
-    return fit(folder, table(folder, ""))
-
-
-@case
-def header_only(folder):
-    return fit(folder, table(folder, HEADER))
-
-
-@case
-def one_row(folder):
-    return fit(folder, table(folder, HEADER + rows(1)[0]))
-
-
-@case
-def cut_short(folder):
-    return fit(folder, table(folder, (HEADER + "".join(rows()))[:-5]))
-
-
-@case
-def row_too_long(folder):
-    return fit(folder, table(folder, with_line("1,2,red,0,1,9\n")))
-
-
-@case
-def latin_1(folder):
-    return fit(folder, table(folder, with_line("1,2,café,0,1\n").encode("latin-1")))
-
-
-@case
-def unknown_encoding(folder):
-    return fit(folder, table(folder), "--encoding", "klingon")
-
-
-@case
-def binary_noise(folder):
-    return fit(folder, table(folder, np.random.default_rng(0).bytes(5000)))
-
-
-@case
-def zero_bytes(folder):
-    return fit(folder, table(folder, b"a\x00,b\x00\n1,2\n"), labels="b*")
-
-
-@case
-def duplicated_columns(folder):
-    return fit(folder, table(folder, "size,size,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n"))
-
-
-@case
-def unnamed_column(folder):
-    return fit(folder, table(folder, "size,,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n"))
-
-
-@case
-def unclosed_quote(folder):
-    return fit(folder, table(folder, with_line('1,2,"red,0,1\n')))
+CASES |= {
+    "unknown_ending": lambda folder: fit(folder, table(folder, name="data.xlsx")),
+    "empty_file": lambda folder: fit(folder, table(folder, "")),
+    "header_only": lambda folder: fit(folder, table(folder, HEADER)),
+    "one_row": lambda folder: fit(folder, table(folder, HEADER + rows(1)[0])),
+    "cut_short": lambda folder: fit(folder, table(folder, (HEADER + "".join(rows()))[:-5])),
+    "row_too_long": lambda folder: fit(folder, table(folder, with_line("1,2,red,0,1,9\n"))),
+    "latin_1": lambda folder: fit(
+        folder, table(folder, with_line("1,2,café,0,1\n").encode("latin-1"))
+    ),
+    "unknown_encoding": lambda folder: fit(folder, table(folder), "--encoding", "klingon"),
+    "binary_noise": lambda folder: fit(folder, table(folder, np.random.default_rng(0).bytes(5000))),
+    "zero_bytes": lambda folder: fit(folder, table(folder, b"a\x00,b\x00\n1,2\n"), labels="b*"),
+    "duplicated_columns": lambda folder: fit(
+        folder, table(folder, "size,size,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n")
+    ),
+    "unnamed_column": lambda folder: fit(
+        folder, table(folder, "size,,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n")
+    ),
+    "unclosed_quote": lambda folder: fit(folder, table(folder, with_line('1,2,"red,0,1\n'))),
+}
 
 
 @case
@@ -151,52 +109,30 @@ def truncated_gzip(folder):
     return fit(folder, table(folder, content[: len(content) // 2], "data.csv.gz"))
 
 
-@case
-def no_gzip_at_all(folder):
-    return fit(folder, table(folder, name="data.csv.gz"))
+CASES |= {
+    "no_gzip_at_all": lambda folder: fit(folder, table(folder, name="data.csv.gz")),
+}
 
 
 # ------------------------------------------------------------------------- values and columns
 
 
-@case
-def infinity(folder):
-    return fit(folder, table(folder, with_line("inf,2,red,0,1\n")))
-
-
-@case
-def beyond_infinity(folder):
-    return fit(folder, table(folder, with_line("-1e999,2,red,0,1\n")))
-
-
-@case
-def too_large_to_square(folder):
-    return fit(folder, table(folder, with_line("1e200,2,red,0,1\n")))
-
-
-@case
-def text_among_numbers(folder):
-    return fit(folder, table(folder, with_line("twelve,2,red,0,1\n")))
-
-
-@case
-def underscore_in_number(folder):
-    return fit(folder, table(folder, with_line("1_000,2,red,0,1\n")))
-
-
-@case
-def label_absent(folder):
-    return fit(folder, table(folder), labels="tag_z")
-
-
-@case
-def glob_without_match(folder):
-    return fit(folder, table(folder), labels="label_*")
-
-
-@case
-def list_absent(folder):
-    return fit(folder, table(folder), labels=f"@{folder / 'absent.txt'}")
+CASES |= {
+    "infinity": lambda folder: fit(folder, table(folder, with_line("inf,2,red,0,1\n"))),
+    "beyond_infinity": lambda folder: fit(folder, table(folder, with_line("-1e999,2,red,0,1\n"))),
+    "too_large_to_square": lambda folder: fit(
+        folder, table(folder, with_line("1e200,2,red,0,1\n"))
+    ),
+    "text_among_numbers": lambda folder: fit(
+        folder, table(folder, with_line("twelve,2,red,0,1\n"))
+    ),
+    "underscore_in_number": lambda folder: fit(
+        folder, table(folder, with_line("1_000,2,red,0,1\n"))
+    ),
+    "label_absent": lambda folder: fit(folder, table(folder), labels="tag_z"),
+    "glob_without_match": lambda folder: fit(folder, table(folder), labels="label_*"),
+    "list_absent": lambda folder: fit(folder, table(folder), labels=f"@{folder / 'absent.txt'}"),
+}
 
 
 @case
@@ -211,34 +147,20 @@ def list_of_noise(folder):
     return fit(folder, table(folder), labels=f"@{folder / 'names.txt'}")
 
 
-@case
-def label_with_fractions(folder):
-    return fit(folder, table(folder, HEADER + "".join(r.replace(",1\n", ",0.5\n") for r in rows())))
-
-
-@case
-def labels_all_missing(folder):
-    return fit(folder, table(folder, HEADER + "".join("1,2,red,,\n2,1,blue,NaN,?\n" * 4)))
-
-
-@case
-def only_labels(folder):
-    return fit(folder, table(folder), labels="*")
-
-
-@case
-def only_constant_features(folder):
-    return fit(folder, table(folder, "size,tag_a\n" + "1,0\n1,1\n" * 6))
-
-
-@case
-def label_to_be_dropped(folder):
-    return fit(folder, table(folder), "--drop", "tag_a")
-
-
-@case
-def separator_for_several(folder):
-    return fit(folder, table(folder), "--separator", ";")
+CASES |= {
+    "label_with_fractions": lambda folder: fit(
+        folder, table(folder, HEADER + "".join(r.replace(",1\n", ",0.5\n") for r in rows()))
+    ),
+    "labels_all_missing": lambda folder: fit(
+        folder, table(folder, HEADER + "".join("1,2,red,,\n2,1,blue,NaN,?\n" * 4))
+    ),
+    "only_labels": lambda folder: fit(folder, table(folder), labels="*"),
+    "only_constant_features": lambda folder: fit(
+        folder, table(folder, "size,tag_a\n" + "1,0\n1,1\n" * 6)
+    ),
+    "label_to_be_dropped": lambda folder: fit(folder, table(folder), "--drop", "tag_a"),
+    "separator_for_several": lambda folder: fit(folder, table(folder), "--separator", ";"),
+}
 
 
 @case
@@ -248,39 +170,16 @@ def too_many_tags(folder):
     return fit(folder, table(folder, "size,tags\n" + "".join(lines + with_tags)), labels="tags")
 
 
-@case
-def delimiter_too_long(folder):
-    return fit(folder, table(folder), "--delimiter", "::")
-
-
-@case
-def unknown_model(folder):
-    return fit(folder, table(folder), "-m", "ctnb")
-
-
-@case
-def unknown_setting(folder):
-    return fit(folder, table(folder), "--set", "depth=3")
-
-
-@case
-def setting_without_value(folder):
-    return fit(folder, table(folder), "--set", "C")
-
-
-@case
-def setting_out_of_range(folder):
-    return fit(folder, table(folder), "--set", "C=-1")
-
-
-@case
-def model_into_no_folder(folder):
-    return fit(folder, table(folder), "-o", str(folder / "no" / "m.colabel"))
-
-
-@case
-def more_folds_than_rows(folder):
-    return [
+CASES |= {
+    "delimiter_too_long": lambda folder: fit(folder, table(folder), "--delimiter", "::"),
+    "unknown_model": lambda folder: fit(folder, table(folder), "-m", "ctnb"),
+    "unknown_setting": lambda folder: fit(folder, table(folder), "--set", "depth=3"),
+    "setting_without_value": lambda folder: fit(folder, table(folder), "--set", "C"),
+    "setting_out_of_range": lambda folder: fit(folder, table(folder), "--set", "C=-1"),
+    "model_into_no_folder": lambda folder: fit(
+        folder, table(folder), "-o", str(folder / "no" / "m.colabel")
+    ),
+    "more_folds_than_rows": lambda folder: [
         "compare",
         str(table(folder)),
         "--labels",
@@ -289,17 +188,16 @@ def more_folds_than_rows(folder):
         "99",
         "--report",
         str(folder / "r.html"),
-    ]
-
-
-@case
-def unknown_measure(folder):
-    return ["compare", str(table(folder)), "--labels", "tag_*", "--measure", "accuracy"]
-
-
-@case
-def unknown_loss(folder):
-    return [
+    ],
+    "unknown_measure": lambda folder: [
+        "compare",
+        str(table(folder)),
+        "--labels",
+        "tag_*",
+        "--measure",
+        "accuracy",
+    ],
+    "unknown_loss": lambda folder: [
         "compare",
         str(table(folder)),
         "--labels",
@@ -308,7 +206,8 @@ def unknown_loss(folder):
         "f2",
         "--models",
         "br",
-    ]
+    ],
+}
 
 
 # -------------------------------------------------------------------------- ARFF, XML, Parquet
@@ -328,54 +227,20 @@ def sparse_arff(folder: Path, *lines: str) -> list[str]:
     return fit(folder, table(folder, content, "data.arff"))
 
 
-@case
-def arff_sparse_index_bomb(folder):
-    return sparse_arff(folder, "{999999999 1}")
-
-
-@case
-def arff_sparse_index_beyond_integers(folder):
-    return sparse_arff(folder, "{" + "9" * 5000 + " 1}")
-
-
-@case
-def arff_sparse_index_negative(folder):
-    return sparse_arff(folder, "{-1 1}")
-
-
-@case
-def arff_sparse_index_twice(folder):
-    return sparse_arff(folder, "{0 1, 0 2}")
-
-
-@case
-def arff_sparse_unclosed(folder):
-    return sparse_arff(folder, "{0 1, 1 1")
-
-
-@case
-def arff_dense_among_sparse(folder):
-    return sparse_arff(folder, "1,0,1")
-
-
-@case
-def arff_without_data(folder):
-    return fit(folder, table(folder, ARFF, "data.arff"))
-
-
-@case
-def arff_unknown_value(folder):
-    return arff(folder, "1,0,2")
-
-
-@case
-def arff_unclosed_quote(folder):
-    return arff(folder, "1,'0,1")
-
-
-@case
-def arff_attribute_twice(folder):
-    return arff(folder, header=ARFF + "@attribute size numeric\n")
+CASES |= {
+    "arff_sparse_index_bomb": lambda folder: sparse_arff(folder, "{999999999 1}"),
+    "arff_sparse_index_beyond_integers": lambda folder: sparse_arff(
+        folder, "{" + "9" * 5000 + " 1}"
+    ),
+    "arff_sparse_index_negative": lambda folder: sparse_arff(folder, "{-1 1}"),
+    "arff_sparse_index_twice": lambda folder: sparse_arff(folder, "{0 1, 0 2}"),
+    "arff_sparse_unclosed": lambda folder: sparse_arff(folder, "{0 1, 1 1"),
+    "arff_dense_among_sparse": lambda folder: sparse_arff(folder, "1,0,1"),
+    "arff_without_data": lambda folder: fit(folder, table(folder, ARFF, "data.arff")),
+    "arff_unknown_value": lambda folder: arff(folder, "1,0,2"),
+    "arff_unclosed_quote": lambda folder: arff(folder, "1,'0,1"),
+    "arff_attribute_twice": lambda folder: arff(folder, header=ARFF + "@attribute size numeric\n"),
+}
 
 
 @case
@@ -418,19 +283,11 @@ def xml_list_with_entities(folder):
     return fit(folder, table(folder), labels=f"@{file}")
 
 
-@case
-def xml_cut_short(folder):
-    return mulan(folder, b'<labels><label name="tag_a"/>')
-
-
-@case
-def xml_too_large(folder):
-    return mulan(folder, b"<labels>" + b" " * (17 << 20) + b"</labels>")
-
-
-@case
-def parquet_of_text(folder):
-    return fit(folder, table(folder, name="data.parquet"))
+CASES |= {
+    "xml_cut_short": lambda folder: mulan(folder, b'<labels><label name="tag_a"/>'),
+    "xml_too_large": lambda folder: mulan(folder, b"<labels>" + b" " * (17 << 20) + b"</labels>"),
+    "parquet_of_text": lambda folder: fit(folder, table(folder, name="data.parquet")),
+}
 
 
 def parquet(folder: Path, **columns: Any) -> Path:
@@ -448,14 +305,14 @@ def parquet_cut_short(folder):
     return fit(folder, file)
 
 
-@case
-def parquet_with_infinity(folder):
-    return fit(folder, parquet(folder, size=[1.0, float("inf")] * 5, tag_a=[0, 1] * 5))
-
-
-@case
-def parquet_of_lists(folder):
-    return fit(folder, parquet(folder, size=[[1], [2, 3]] * 5, tag_a=[0, 1] * 5))
+CASES |= {
+    "parquet_with_infinity": lambda folder: fit(
+        folder, parquet(folder, size=[1.0, float("inf")] * 5, tag_a=[0, 1] * 5)
+    ),
+    "parquet_of_lists": lambda folder: fit(
+        folder, parquet(folder, size=[[1], [2, 3]] * 5, tag_a=[0, 1] * 5)
+    ),
+}
 
 
 # ------------------------------------------------------------------------------ saved models
@@ -512,9 +369,9 @@ def npy(array: Any, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-@case
-def model_absent(folder):
-    return predict(folder, folder / "absent.colabel")
+CASES |= {
+    "model_absent": lambda folder: predict(folder, folder / "absent.colabel"),
+}
 
 
 @case
@@ -530,24 +387,18 @@ def model_is_a_pickle(folder):
     return predict(folder, folder / "m.pkl")
 
 
-@case
-def model_is_a_table(folder):
-    return predict(folder, table(folder))
-
-
-@case
-def model_without_manifest(folder):
-    return predict(folder, changed(good_model(folder), "colabel.json", lambda _: None))
-
-
-@case
-def model_of_a_later_version(folder):
-    return predict(folder, changed(good_model(folder), "colabel.json", in_json(format=99)))
-
-
-@case
-def model_with_a_strange_manifest(folder):
-    return predict(folder, changed(good_model(folder), "colabel.json", lambda _: b"[1, 2]"))
+CASES |= {
+    "model_is_a_table": lambda folder: predict(folder, table(folder)),
+    "model_without_manifest": lambda folder: predict(
+        folder, changed(good_model(folder), "colabel.json", lambda _: None)
+    ),
+    "model_of_a_later_version": lambda folder: predict(
+        folder, changed(good_model(folder), "colabel.json", in_json(format=99))
+    ),
+    "model_with_a_strange_manifest": lambda folder: predict(
+        folder, changed(good_model(folder), "colabel.json", lambda _: b"[1, 2]")
+    ),
+}
 
 
 @case
@@ -612,14 +463,14 @@ def model_with_pickled_arrays(folder):
     return predict(folder, changed(good_model(folder), "*.npy", lambda _: bomb))
 
 
-@case
-def model_without_its_arrays(folder):
-    return predict(folder, changed(good_model(folder), "*.npy", lambda _: None))
-
-
-@case
-def model_with_other_shapes(folder):
-    return predict(folder, changed(good_model(folder), "*.npy", lambda _: npy(np.zeros(3))))
+CASES |= {
+    "model_without_its_arrays": lambda folder: predict(
+        folder, changed(good_model(folder), "*.npy", lambda _: None)
+    ),
+    "model_with_other_shapes": lambda folder: predict(
+        folder, changed(good_model(folder), "*.npy", lambda _: npy(np.zeros(3)))
+    ),
+}
 
 
 @case
@@ -631,27 +482,27 @@ def model_with_nan(folder):
     return predict(folder, changed(good_model(folder), "*.npy", change))
 
 
-@case
-def model_that_is_no_json(folder):
-    return predict(folder, changed(good_model(folder), "model.json", lambda c: c[:-10]))
+CASES |= {
+    "model_that_is_no_json": lambda folder: predict(
+        folder, changed(good_model(folder), "model.json", lambda c: c[:-10])
+    ),
+}
 
 
 # ------------------------------------------------------------------------------- new tables
 
 
-@case
-def new_table_lacks_a_column(folder):
-    return predict(folder, good_model(folder), content="size,colour\n1,red\n")
-
-
-@case
-def new_table_has_text_for_numbers(folder):
-    return predict(folder, good_model(folder), content="size,weight,colour\n1,heavy,red\n")
-
-
-@case
-def new_table_is_empty(folder):
-    return predict(folder, good_model(folder), content="size,weight,colour\n")
+CASES |= {
+    "new_table_lacks_a_column": lambda folder: predict(
+        folder, good_model(folder), content="size,colour\n1,red\n"
+    ),
+    "new_table_has_text_for_numbers": lambda folder: predict(
+        folder, good_model(folder), content="size,weight,colour\n1,heavy,red\n"
+    ),
+    "new_table_is_empty": lambda folder: predict(
+        folder, good_model(folder), content="size,weight,colour\n"
+    ),
+}
 
 
 @case
@@ -672,29 +523,17 @@ def known_tag_that_is_no_label(folder):
     return predict(folder, good_model(folder), "--given", "known", content=content)
 
 
-@case
-def known_labels_in_no_column(folder):
-    return predict(folder, good_model(folder), "--given", "known_*")
-
-
-@case
-def kept_column_absent(folder):
-    return predict(folder, good_model(folder), "--keep", "id")
-
-
-@case
-def negative_top_k(folder):
-    return predict(folder, good_model(folder), "--top-k", "-3")
-
-
-@case
-def unknown_decision(folder):
-    return predict(folder, good_model(folder), "--decision", "best")
-
-
-@case
-def output_into_no_folder(folder):
-    return predict(folder, good_model(folder), "-o", str(folder / "no" / "out.csv"))
+CASES |= {
+    "known_labels_in_no_column": lambda folder: predict(
+        folder, good_model(folder), "--given", "known_*"
+    ),
+    "kept_column_absent": lambda folder: predict(folder, good_model(folder), "--keep", "id"),
+    "negative_top_k": lambda folder: predict(folder, good_model(folder), "--top-k", "-3"),
+    "unknown_decision": lambda folder: predict(folder, good_model(folder), "--decision", "best"),
+    "output_into_no_folder": lambda folder: predict(
+        folder, good_model(folder), "-o", str(folder / "no" / "out.csv")
+    ),
+}
 
 
 @case
@@ -703,14 +542,14 @@ def output_of_several_tables_is_a_file(folder):
     return [*predict(folder, good_model(folder)), more, "-o", str(folder / "new.csv")]
 
 
-@case
-def fit_without_its_scratch_folder(folder):
-    return fit(folder, table(folder), "--workers", "2", "--scratch", str(folder / "none"))
-
-
-@case
-def fit_by_no_scheduler(folder):
-    return fit(folder, table(folder), "--cluster", "http://somewhere")
+CASES |= {
+    "fit_without_its_scratch_folder": lambda folder: fit(
+        folder, table(folder), "--workers", "2", "--scratch", str(folder / "none")
+    ),
+    "fit_by_no_scheduler": lambda folder: fit(
+        folder, table(folder), "--cluster", "http://somewhere"
+    ),
+}
 
 
 @case
@@ -719,34 +558,44 @@ def parts_of_other_columns(folder):
     return [*fit(folder, table(folder)), str(other)]
 
 
-@case
-def no_file_matches(folder):
-    return fit(folder, folder / "none-*.csv")
-
-
-@case
-def explain_a_row_that_is_not_there(folder):
-    return ["explain", str(good_model(folder)), str(table(folder)), "--row", "1000"]
-
-
-@case
-def explain_a_label_that_is_not_there(folder):
-    return ["explain", str(good_model(folder)), str(table(folder)), "--label", "nothing"]
-
-
-@case
-def explain_against_nothing(folder):
-    return ["explain", str(good_model(folder)), str(table(folder)), "--against", "no.csv"]
-
-
-@case
-def explore_rows_that_are_not_there(folder):
-    return ["explore", str(good_model(folder)), str(table(folder)), "--start", "1000"]
-
-
-@case
-def export_of_nothing(folder):
-    return ["datasets", "export", "mnist", "-o", str(folder / "x.csv")]
+CASES |= {
+    "no_file_matches": lambda folder: fit(folder, folder / "none-*.csv"),
+    "explain_a_row_that_is_not_there": lambda folder: [
+        "explain",
+        str(good_model(folder)),
+        str(table(folder)),
+        "--row",
+        "1000",
+    ],
+    "explain_a_label_that_is_not_there": lambda folder: [
+        "explain",
+        str(good_model(folder)),
+        str(table(folder)),
+        "--label",
+        "nothing",
+    ],
+    "explain_against_nothing": lambda folder: [
+        "explain",
+        str(good_model(folder)),
+        str(table(folder)),
+        "--against",
+        "no.csv",
+    ],
+    "explore_rows_that_are_not_there": lambda folder: [
+        "explore",
+        str(good_model(folder)),
+        str(table(folder)),
+        "--start",
+        "1000",
+    ],
+    "export_of_nothing": lambda folder: [
+        "datasets",
+        "export",
+        "mnist",
+        "-o",
+        str(folder / "x.csv"),
+    ],
+}
 
 
 # ---------------------------------------------------------------------------------- running

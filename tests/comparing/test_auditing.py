@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
-from colabel import BinaryRelevance, ClassifierChain, JointForest, audit
+from colabel import (
+    BinaryRelevance,
+    ClassifierChain,
+    JointForest,
+    ProbabilisticClassifierChain,
+    audit,
+)
 from colabel.datasets import load_digit_traits
 from colabel.rules import Rules
 from colabel.tables import make_model
@@ -73,7 +80,7 @@ def test_no_row_is_judged_by_a_model_that_saw_it(rng):
     X = np.column_stack([np.arange(60), rng.normal(size=60)])
     Y = (rng.random((60, 2)) < 0.5).astype(int)
     Remembering.seen.clear()
-    found = audit(Remembering(), X, Y, cv=KFold(4))
+    found = audit(Remembering(), X, Y, cv=KFold(4), n_explained=0)
     assert Remembering.seen == [True] * 4
     assert found.probability.shape == (60, 2)
 
@@ -126,16 +133,47 @@ def test_rows_of_a_group_are_judged_together(rng):
     X = np.column_stack([np.arange(60) // 3, rng.normal(size=60)])
     Y = (rng.random((60, 2)) < 0.5).astype(int)
     Remembering.seen.clear()
-    audit(Remembering(), X, Y, cv=4, groups=X[:, 0])
+    audit(Remembering(), X, Y, cv=4, groups=X[:, 0], n_explained=0)
     assert Remembering.seen == [True] * 4
 
 
-def test_the_label_that_gives_an_error_away_is_named(spoiled, found):
-    wrong = spoiled[2]
-    doubtful = found.against >= 0
-    assert doubtful[wrong].mean() > 0.5 > doubtful[~wrong].mean()
-    frame = found.to_frame(20)
-    assert frame["against"].str.len().gt(0).mean() > 0.5
+def test_what_speaks_against_a_label_is_named(spoiled, found):
+    cells = [tuple(cell) for cell in found.worst_labels[:20].tolist()]
+    assert list(found.evidence) == cells
+    names = {name for label in range(7) for name in (f"y{label}", f"not y{label}")}
+    for (row, label), terms in found.evidence.items():
+        nats = [each for _, each in terms]
+        assert nats == sorted(nats, reverse=True)
+        assert min(nats, default=1.0) >= 0.2
+        labels = [what for what, _ in terms if what in names]
+        assert found.value_name(row, label) not in labels
+        assert len(labels) <= 3
+        assert len(terms) - len(labels) <= 3
+    assert np.mean([len(terms) > 0 for terms in found.evidence.values()]) > 0.9
+    frame = found.to_frame(21)
+    assert frame["against"].str.len().gt(0)[:20].mean() > 0.9
+    assert frame["against"][20] == ""
+
+
+def test_the_column_and_the_label_that_give_an_error_away(rng):
+    """Label a follows x0 and label b; what is given against both is explained by both."""
+    X = rng.normal(size=(300, 4))
+    b = rng.integers(0, 2, 300)
+    a = ((X[:, 0] > 0) | (b == 1)).astype(int)
+    Y = np.stack([a, b], axis=1)
+    row = int(np.flatnonzero((X[:, 0] > 1) & (b == 1))[0])
+    Y[row, 0] = 0
+    chain = ProbabilisticClassifierChain(C=1.0, random_state=0)
+    checked = audit(chain, X, Y, cv=3, label_names=["a", "b"], n_explained=1)
+    (cell,) = checked.evidence
+    assert cell == (row, 0)
+    said = [what for what, _ in checked.evidence[cell]]
+    assert "b" in said
+    assert any(what.startswith("x0 = ") for what in said)
+    frame = pd.DataFrame(X, columns=["size", "u", "v", "w"])
+    named = audit(chain, frame, Y, cv=3, label_names=["a", "b"], n_explained=1)
+    assert "size = " in named.against(row, 0)
+    assert not audit(chain, X, Y, cv=3, n_explained=0).evidence
 
 
 def test_rules_put_the_labels_of_broken_ones_first(spoiled):

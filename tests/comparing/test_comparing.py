@@ -21,11 +21,10 @@ from colabel.cli import app
 from colabel.comparing import (
     BASELINE,
     DEFAULT_MODELS,
-    ComparisonRequest,
     ModelResult,
     recommend,
-    run_comparison,
 )
+from colabel.comparing.comparison import made_models
 from colabel.comparing.held_out import HeldOut
 from colabel.comparing.result import COMPARED
 from colabel.decide.decisions import tuned_threshold
@@ -65,12 +64,12 @@ def test_scores_and_answers(data):
     steps = []
 
     def watch(progress):
-        at_work = progress.left[0].name if progress.left else None
-        done = progress.n_parts - len(progress.left)
+        at_work = progress.left[0][0] if progress.left else None
+        done = len(progress.parts) - len(progress.left)
         line = progress.line("br") if len(progress.answers["br"]) > 1 else ""
         steps.append((done, at_work, len(progress.finished), progress.seconds_left, line))
 
-    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br", "CTBN"], cv=4), watch)
+    found = compare(data(["a", "b"]), models=["br", "CTBN"], cv=4, verbose=watch)
     assert list(found.results) == ["br", "ctbn", BASELINE]
     done, at_work, finished, seconds_left, lines = zip(*steps, strict=True)
     assert done == (*range(13),)
@@ -93,16 +92,14 @@ def test_scores_and_answers(data):
 
 
 def test_the_same_seed_gives_the_same_comparison(data):
-    one, two = (
-        run_comparison(data(["a", "b"]), ComparisonRequest(["ctbn"], 3, seed=4)) for _ in range(2)
-    )
+    one, two = (compare(data(["a", "b"]), models=["ctbn"], cv=3, random_state=4) for _ in range(2))
     np.testing.assert_array_equal(
         one.results["ctbn"].scores["joint_log_loss"], two.results["ctbn"].scores["joint_log_loss"]
     )
 
 
 def test_a_value_that_a_training_fold_lacks(data):
-    found = run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 4))
+    found = compare(data(["a", "grade"]), models=["br"], cv=4)
     scores = found.results["br"].scores
     assert np.isinf(scores["joint_log_loss"]).sum() == 1  # the fold with the row of value 9
     assert np.isfinite(scores["exact_match"]).all()
@@ -110,10 +107,10 @@ def test_a_value_that_a_training_fold_lacks(data):
 
 
 def test_a_model_that_fails_is_named(data):
-    found = run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 3, decision="hamming"))
+    found = compare(data(["a", "grade"]), models=["br"], cv=3, decision="hamming")
     assert not found.failed
     with pytest.raises(TableError, match="Every model failed"):
-        run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 3, decision="f1"))
+        compare(data(["a", "grade"]), models=["br"], cv=3, decision="jaccard")
 
 
 def result(name, exact, loss, seconds=1.0):
@@ -133,7 +130,7 @@ def test_the_best_is_recommended():
     chosen, reason = recommend(results, "exact_match")
     assert chosen == "y"
     assert "best exact match, 0.833" in reason
-    assert "How often label sets occur, and nothing else, gives 0.100" in reason
+    assert "The baseline, which knows only how often label sets occur, has 0.100" in reason
 
 
 def test_among_equals_better_probabilities_win():
@@ -190,29 +187,29 @@ def test_less_is_better_for_a_loss():
     assert recommend(results, "joint_log_loss")[0] == "x"
 
 
-def test_plans_that_cannot_be():
+def test_plans_that_cannot_be(rare):
     with pytest.raises(TableError, match="no measure 'accuracy': choose from exact match, joint"):
-        ComparisonRequest(measure="accuracy")
+        compare(*rare, measure="accuracy")
     with pytest.raises(TableError, match="did you mean"):
-        ComparisonRequest(models=["ctbm"])
+        compare(*rare, models=["ctbm"])
     with pytest.raises(ValueError, match="no decision"):
-        ComparisonRequest(decision="best")
-    assert tuple(ComparisonRequest(["BR", "BinaryRelevance"]).estimators) == ("br",)
+        compare(*rare, decision="best")
+    assert tuple(made_models(["BR", "BinaryRelevance"], 0)) == ("br",)
 
 
 def test_names_that_stand_for_several():
-    assert tuple(ComparisonRequest().estimators) == DEFAULT_MODELS
-    assert tuple(ComparisonRequest(["default", "stack", "BR"]).estimators) == (
+    assert tuple(made_models("default", 0)) == DEFAULT_MODELS
+    assert tuple(made_models(["default", "stack", "BR"], 0)) == (
         *DEFAULT_MODELS,
         "stack",
     )
-    every = tuple(ComparisonRequest(["all"]).estimators)
+    every = tuple(made_models(["all"], 0))
     assert {*MODEL_NAMES, "kernel+pcc", "forest+pcc"} == set(every)
     assert set(DEFAULT_MODELS) <= set(every)
 
 
 def test_models_behind_features_are_compared_and_recommended(ring):
-    found = run_comparison(ring, ComparisonRequest(["br", "kernel+br", "Forest+BR"], cv=3))
+    found = compare(ring, models=["br", "kernel+br", "Forest+BR"], cv=3)
     assert list(found.results) == ["br", "kernel+br", "forest+br", BASELINE]
     assert found.results["kernel+br"].title == "KernelFeatures + BinaryRelevance"
     assert found.recommended in ("kernel+br", "forest+br")
@@ -224,7 +221,7 @@ def test_models_behind_features_are_compared_and_recommended(ring):
 
 
 def test_of_a_stack_that_was_not_tried_it_is_said_so(data):
-    found = run_comparison(data(["a"]), ComparisonRequest(["br"], 2))
+    found = compare(data(["a"]), models=["br"], cv=2)
     every = dict.fromkeys(DEFAULT_MODELS, found.results["br"])
     assert "--models default,stack" in replace(found, results=every).untried
     assert "--models default,stack" in replace(found, results={}, failed=every).untried
@@ -237,7 +234,7 @@ def test_a_stack_can_be_recommended(data, monkeypatch):
         "colabel.models.stack.joint_stack.default_members",
         lambda _: [(type(member).__name__, member) for member in members],
     )
-    found = run_comparison(data(["a", "b"]), ComparisonRequest(["stack"], 2, decision="hamming"))
+    found = compare(data(["a", "b"]), models=["stack"], cv=2, decision="hamming")
     assert found.recommended == "stack"
     assert found.graph["title"] == "JointStack"
 
@@ -246,17 +243,17 @@ def test_a_stack_can_be_recommended(data, monkeypatch):
 
 
 def test_every_model_takes_missing_labels(data):
-    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br", "pcc", "mlknn", "cdn"], 2))
+    found = compare(data(["a", "b"]), models=["br", "pcc", "mlknn", "cdn"], cv=2)
     assert list(found.results) == ["br", "pcc", "mlknn", "cdn", BASELINE]
     assert not found.failed
 
 
 def test_what_is_known_is_scored(data):
-    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br"], 2))
+    found = compare(data(["a", "b"]), models=["br"], cv=2)
     held, scores = found.best.held_out, found.best.scores
     known = held.true >= 0
     assert not known.all()
-    for fold, (_, test) in enumerate(found.request.folds(found.task.codes)):
+    for fold, (_, test) in enumerate(found.folds):
         right = (held.codes == held.true)[test]
         assert scores["hamming_accuracy"][fold] == pytest.approx(right[known[test]].mean())
         whole = known[test].all(axis=1)
@@ -294,7 +291,7 @@ def test_labels_that_are_never_predicted_are_named(rare):
 
 def test_thresholds_of_a_fold_are_tuned_on_the_others(rare):
     found = compare(*rare, models="br", cv=2, thresholds=True)
-    folds = found.request.folds(found.task.codes)
+    folds = found.folds
     held = found.best.held_out
     for (_, test), (_, other) in zip(folds, folds[::-1], strict=True):
         for label in range(2):
@@ -322,9 +319,9 @@ def test_every_decision_is_that_of_the_joint(rare):
 
 def test_class_variables_have_no_thresholds(data):
     with pytest.raises(TableError, match="Thresholds are for labels that are 0 or 1"):
-        run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 2, thresholds=True))
-    found = run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 2))
-    assert list(found.best.decisions) == ["subset", "hamming"]
+        compare(data(["a", "grade"]), models=["br"], cv=2, thresholds=True)
+    found = compare(data(["a", "grade"]), models=["br"], cv=2)
+    assert list(found.best.decisions) == ["subset", "hamming", "macro_f1"]
     assert any("grade=9" in sentence for sentence in found.warnings)
 
 
@@ -340,7 +337,7 @@ def test_a_large_table_is_sampled(rare):
     assert found.fit().n_rows == 400
     assert not compare(*rare, models="br", cv=2, max_rows=400).sampled
     with pytest.raises(TableError, match="max_rows is 1"):
-        ComparisonRequest(max_rows=1)
+        compare(*rare, max_rows=1)
 
 
 class StopError(Exception):
@@ -349,20 +346,22 @@ class StopError(Exception):
 
 def test_a_stopped_comparison_goes_on(rare, tmp_path):
     data, file = table_of(*rare), tmp_path / "compare.part"
-    request = ComparisonRequest(["br", "ctbn"], 3)
+    options = {"models": ["br", "ctbn"], "cv": 3}
 
     def stop(progress):
-        if progress.n_parts - len(progress.left) == 4:
+        if len(progress.parts) - len(progress.left) == 4:
             raise StopError
 
     with pytest.raises(StopError):
-        run_comparison(data, request, stop, file)
+        compare(data, **options, verbose=stop, store=file)
     assert len(list(file.iterdir())) == 4
     left = []
-    found = run_comparison(data, request, lambda progress: left.append(progress.left), file)
+    found = compare(
+        data, **options, verbose=lambda progress: left.append(progress.left), store=file
+    )
     assert left[0] == [("br", 2), ("ctbn", 1), ("ctbn", 2), (BASELINE, 1), (BASELINE, 2)]
     assert not file.exists()
-    whole = run_comparison(data, request)
+    whole = compare(data, **options)
     for name, result in whole.results.items():
         for measure in set(COMPARED) - {"seconds"}:
             np.testing.assert_array_equal(
@@ -373,20 +372,22 @@ def test_a_stopped_comparison_goes_on(rare, tmp_path):
 @pytest.mark.parametrize("harm", [lambda c: c[:50], lambda c: b"", lambda c: _other_rows()])
 def test_damaged_answers_are_worked_out_again(rare, tmp_path, harm):
     data, file = table_of(*rare), tmp_path / "compare.part"
-    request = ComparisonRequest(["br"], 2)
+    options = {"models": ["br"], "cv": 2}
 
     def stop(progress):
-        if progress.n_parts - len(progress.left) == 1:
+        if len(progress.parts) - len(progress.left) == 1:
             raise StopError
 
     with pytest.raises(StopError):
-        run_comparison(data, request, stop, file)
+        compare(data, **options, verbose=stop, store=file)
     for kept in file.iterdir():
         kept.write_bytes(harm(kept.read_bytes()))
     first = []
-    found = run_comparison(data, request, lambda progress: first.append(len(progress.left)), file)
+    found = compare(
+        data, **options, verbose=lambda progress: first.append(len(progress.left)), store=file
+    )
     assert first[0] == 4
-    expected = run_comparison(data, request).results["br"].scores["exact_match"]
+    expected = compare(data, **options).results["br"].scores["exact_match"]
     np.testing.assert_array_equal(found.results["br"].scores["exact_match"], expected)
 
 
@@ -394,7 +395,7 @@ def _other_rows() -> bytes:
     """An answer about three rows."""
     written = io.BytesIO()
     codes = np.zeros((3, 2), dtype=np.int32)
-    np.savez(written, seconds=np.zeros(3), felt=0.0, n_train=1, codes=codes)
+    np.savez(written, seconds=0.0, codes=codes)
     return written.getvalue()
 
 
@@ -402,19 +403,19 @@ def test_another_seed_does_not_take_the_answers(rare, tmp_path):
     data, file = table_of(*rare), tmp_path / "compare.part"
 
     def stop(progress):
-        if progress.n_parts - len(progress.left) == 1:
+        if len(progress.parts) - len(progress.left) == 1:
             raise StopError
 
     with pytest.raises(StopError):
-        run_comparison(data, ComparisonRequest(["br"], 2), stop, file)
+        compare(data, models="br", cv=2, verbose=stop, store=file)
     first = []
-    other = ComparisonRequest(["br"], 2, seed=1)
-    run_comparison(data, other, lambda progress: first.append(len(progress.left)), file)
+    other = {"models": "br", "cv": 2, "random_state": 1}
+    compare(data, **other, verbose=lambda progress: first.append(len(progress.left)), store=file)
     assert first[0] == 4
     assert file.exists()  # what the other had finished
     (tmp_path / "taken").write_text("by something else")
     with pytest.raises(TableError, match="taken is no folder"):
-        run_comparison(data, other, store=tmp_path / "taken")
+        compare(data, **other, store=tmp_path / "taken")
 
 
 def test_several_processes_give_the_same(rare):
@@ -508,7 +509,7 @@ def test_calibration_is_tried_on_the_recommended_model(rare):
         f"Calibrated, its joint log-loss {before:.3f} becomes {after:.3f}"
     )
     assert found.estimator().calibrate
-    assert not found.request.estimators["sure"].calibrate
+    assert not found.estimators["sure"].calibrate
     assert compare(X, Y, models="br", cv=2).calibrated is None
 
 
@@ -538,7 +539,7 @@ def test_what_cannot_be_compared(data, labels, said):
         compare(data, labels)
 
 
-def test_requests_that_cannot_be():
+def test_requests_that_cannot_be(rare):
     for options, said in (
         ({"cv": 1}, "cv is 1"),
         ({"models": []}, "No model is named"),
@@ -546,7 +547,7 @@ def test_requests_that_cannot_be():
         ({"models": {BASELINE: BinaryRelevance()}}, "cannot be called"),
     ):
         with pytest.raises(TableError, match=said):
-            ComparisonRequest(**options)
+            compare(*rare, **options)
 
 
 def test_sets_of_the_recommended_model(rng):
@@ -558,7 +559,7 @@ def test_sets_of_the_recommended_model(rng):
     assert 0.65 < found.sets.covered.mean() < 0.95
     assert 1 < found.sets.size.mean() < 8
     assert not found.sets.cut.any()
-    assert f"lists {found.sets.size.mean():.1f} label sets a row" in found.sets.sentence
+    assert f"lists {found.sets.size.mean():.1f} label sets per row" in found.sets.sentence
     assert found.sets.sentence in found._repr_html_()
     assert found.sets.sentence in comparison_html(found.summary, found)
     assert found.to_dict()["sets"]["size"] == found.sets.size.tolist()
@@ -580,14 +581,13 @@ def test_folds_respect_groups_and_time(tmp_path):
     ]
     table = tmp_path / "visits.csv"
     table.write_text("\n".join(["patient,day,x,z,a,b", *rows]))
-    by_group = ComparisonRequest(["br"], 3, groups=patient)
-    for train, test in by_group.folds(Y, np.arange(120)):
+    for train, test in compare(X, Y, models="br", cv=3, groups=patient).folds:
         assert not set(patient[train]) & set(patient[test])
     times = np.arange(120) % 28
-    for train, test in ComparisonRequest(["br"], 3, times=times).folds(Y, np.arange(120)):
+    for train, test in compare(X, Y, models="br", cv=3, times=times).folds:
         assert times[train].max() < times[test].min()
     with pytest.raises(TableError, match="by groups or by time"):
-        ComparisonRequest(["br"], 3, groups=patient, times=times)
+        compare(X, Y, models="br", cv=3, groups=patient, times=times)
     for option in (["--groups", "patient"], ["--time", "day"]):
         asked = ["compare", str(table), "-l", "a,b", "-m", "br", "--cv", "3", "--no-report"]
         done = CliRunner().invoke(app, [*asked, "--checkpoint", str(tmp_path / "part"), *option])
@@ -635,4 +635,4 @@ def test_slow_models_are_left_out_of_a_short_time(rare):
     assert len(found.results["br"].scores["exact_match"]) == 20
     assert not compare(*rare, models=models, cv=2, time_limit=60.0).failed
     with pytest.raises(TableError, match="time_limit is -1"):
-        ComparisonRequest(time_limit=-1)
+        compare(*rare, time_limit=-1)

@@ -69,6 +69,19 @@ def test_measures_are_those_of_scikit_learn(data, model):
     assert scores.measures["precision_at_1"].value == pytest.approx(top.mean())
 
 
+def test_rankings_with_ties_and_rows_without_labels(rng):
+    """A model that gives few different probabilities, to rows that may have no label or all."""
+    X = rng.integers(0, 2, size=(120, 2)).astype(float)
+    Y = (rng.random((120, 3)) < 0.2 + 0.6 * X[:, [0, 1, 1]]).astype(int)
+    Y[:5], Y[5:10] = 0, 1
+    model = BinaryRelevance(C=1.0).fit(X, Y)
+    found, marginals = evaluate(model, X, Y).measures, model.predict_proba(X)
+    expected = metrics.label_ranking_loss(Y, marginals)
+    assert found["ranking_loss"].value == pytest.approx(expected)
+    assert found["coverage_error"].value == pytest.approx(metrics.coverage_error(Y, marginals))
+    assert all(np.isfinite(one.error) for one in found.values())
+
+
 def test_labels_in_the_place_of_others_are_counted(data, model):
     X, Y = data.X[600:1000], np.asarray(data.Y[600:1000])
     predicted = model.predict(X)

@@ -15,8 +15,8 @@ from tests.fenced import assert_same_output
 
 DOCS = Path(__file__).parents[2] / "docs"
 TRANSCRIPT = runpy.run_path(str(DOCS / "transcript.py"))
-# seconds, and rows a second, differ each time
-CLOCK = re.compile(r"[\d.,]+(?= s\b| rows a second)|\d+(?= kB)")
+# seconds, and rows per second, differ each time
+CLOCK = re.compile(r"[\d.,]+(?= s\b| rows per second)|\d+(?= kB)")
 SLOW = ("colabel compare",)
 
 

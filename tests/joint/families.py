@@ -1,13 +1,15 @@
 """One table of all families, each with the distribution it stands for, in exact arithmetic.
 
 `FAMILIES[name](rng, sizes, n_rows, scale)` returns a joint of random tables whose scores are about
-as large as `scale`, and the `Enumerated` distribution that follows from these same tables.
+as large as `scale`, full of ties (``"ties"``) or in part impossible (``"zeros"``), and the
+`Enumerated` distribution that follows from these same tables.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -24,90 +26,12 @@ from colabel.joint import (
     Tree,
     VectorList,
 )
-from colabel.joint.chain import TableLinks
+from colabel.joint.chain import EpsilonSearch, TableLinks
 from colabel.joint.repeated import Repeated
 from colabel.joint.vectors import WrittenOut
-from colabel.labels import MISSING
 from tests.joint.lds.oracle import random_network as random_lds
 from tests.joint.lds.oracle import slow_copy
-from tests.joint.oracle import agrees, make_space
-
-mpmath.mp.dps = 100  # e^-1e30 has an exponent like any other; sums of scores up to 1e30 are exact
-
-
-class Enumerated:
-    """Every label vector of every row with its probability, as numbers of a hundred digits."""
-
-    def __init__(self, sizes, rows):
-        self.sizes = sizes
-        self.rows = []
-        for row in rows:
-            total = mpmath.fsum(row.values())
-            self.rows.append({y: p / total for y, p in row.items()})
-
-    @classmethod
-    def of_scores(cls, sizes, n_rows, score):
-        """Of scores ``score(row, vector)``, lists of numbers to be added up."""
-        vectors = list(itertools.product(*map(range, sizes)))
-        return cls(sizes, [{y: exp_sum(score(r, y)) for y in vectors} for r in range(n_rows)])
-
-    def sum(self, r, test):
-        return mpmath.fsum(p for y, p in self.rows[r].items() if test(y))
-
-    def log_prob(self, codes):
-        return np.array([log_of(self.prob(r, tuple(c))) for r, c in enumerate(codes.tolist())])
-
-    def prob(self, r, codes):
-        if MISSING not in codes:
-            return self.rows[r][codes]
-        return self.sum(r, lambda y: agrees(y, codes))
-
-    def best(self, k):
-        return np.array([[log_of(p) for p in sorted(r.values())[::-1][:k]] for r in self.rows])
-
-    def marginals(self):
-        return [
-            np.array(
-                [
-                    [float(self.sum(r, lambda y, i=i, v=v: y[i] == v)) for v in range(size)]
-                    for r in range(len(self.rows))
-                ]
-            )
-            for i, size in enumerate(self.sizes)
-        ]
-
-    def pair(self, i, j):
-        table = np.zeros((len(self.rows), self.sizes[i], self.sizes[j]))
-        for r, row in enumerate(self.rows):
-            for y, p in row.items():
-                table[r, y[i], y[j]] += float(p)
-        return table
-
-    def entropy(self):
-        return np.array(
-            [float(-mpmath.fsum(p * mpmath.log(p) for p in r.values() if p)) for r in self.rows]
-        )
-
-    def where(self, test):
-        """The distribution given ``test(row, vector)``, and the log-probability of that."""
-        kept = [
-            {y: p if test(r, y) else mpmath.mpf(0) for y, p in row.items()}
-            for r, row in enumerate(self.rows)
-        ]
-        return Enumerated(self.sizes, kept)
-
-    def given(self, codes):
-        return self.where(lambda r, y: agrees(y, codes[r]))
-
-
-def exp_sum(terms):
-    if any(term == -math.inf for term in terms):
-        return mpmath.mpf(0)
-    return mpmath.exp(mpmath.fsum(mpmath.mpf(float(term)) for term in terms))
-
-
-def log_of(p):
-    return float(mpmath.log(p)) if p else -math.inf
+from tests.joint.oracle import Enumerated, exp_sum, make_space
 
 
 def log_softmax(scores):
@@ -117,7 +41,16 @@ def log_softmax(scores):
 
 
 def normal(rng, shape, scale):
-    """Scores of about a scale; half of the time many are alike but for a few nats."""
+    """Scores of about a scale; half of the time many are alike but for a few nats.
+
+    Where some are impossible, the first value never is: the vector of these is left.
+    """
+    if scale == "ties":
+        return rng.integers(-1, 2, size=shape).astype(float)
+    if scale == "zeros":
+        scores = rng.normal(size=shape)
+        scores[..., 1:][rng.random(scores[..., 1:].shape) < 0.3] = -np.inf
+        return scores
     if rng.random() < 0.5:
         return scale * rng.normal(size=shape)
     return scale * rng.integers(-1, 2, size=shape) + rng.normal(size=shape)
@@ -145,7 +78,16 @@ def tree(rng, sizes, n_rows, scale):
     return Tree(make_space(sizes), parents, tables), Enumerated.of_scores(sizes, n_rows, score)
 
 
-def chain(rng, sizes, n_rows, scale):
+class OnePrefix(TableLinks):
+    """Links that take prefixes one at a time."""
+
+    codes_at_once = 1
+
+    def take(self, rows):
+        return OnePrefix(super().take(rows).tables)
+
+
+def chain(rng, sizes, n_rows, scale, links=TableLinks, **options):
     order = rng.permutation(len(sizes)).tolist()
     along = [sizes[i] for i in order]
     tables = [log_softmax(normal(rng, (n_rows, *along[: k + 1]), scale)) for k in range(len(sizes))]
@@ -153,7 +95,7 @@ def chain(rng, sizes, n_rows, scale):
     def score(r, y):
         return [table[(r, *(y[i] for i in order[: k + 1]))] for k, table in enumerate(tables)]
 
-    joint = Chain(make_space(sizes), order, TableLinks.of(tables))
+    joint = Chain(make_space(sizes), order, links.of(tables), **options)
     return joint, Enumerated.of_scores(sizes, n_rows, score)
 
 
@@ -164,7 +106,8 @@ def field_of(is_tree=False, **options):
         if is_tree:
             pairs = [(int(rng.integers(0, i)), i) for i in range(1, d)]
         else:
-            pairs = [pair for pair in pairs if rng.random() < 0.7]
+            density = rng.choice([0.0, 0.3, 0.6, 1.0])
+            pairs = [pair[:: rng.choice([1, -1])] for pair in pairs if rng.random() < density]
         unary = [normal(rng, (n_rows, k), scale) for k in sizes]
         shared = [n_rows if rng.random() < 0.5 else 1 for _ in pairs]
         tables = [
@@ -191,6 +134,27 @@ def vector_list(rng, sizes, n_rows, scale):
     return VectorList(make_space(sizes), vectors, weights), exact
 
 
+def own_lists(rng, sizes, n_rows, scale):
+    """Lists in an order of each row's own, some vectors named twice."""
+    pool = np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
+    if isinstance(scale, str) or scale <= 1e3:  # sums of weights of 1e11 are known to 1e-5
+        pool = np.concatenate([pool, pool[: len(pool) // 2]])
+    rows, indices, log_weights, indptr = [], [], [], [0]
+    for _ in range(n_rows):
+        own = rng.permutation(len(pool))
+        weights = normal(rng, len(own), scale)
+        weights[0] = max(weights[0], -1.0)  # of one vector at least
+        row = dict.fromkeys(itertools.product(*map(range, sizes)), mpmath.mpf(0))
+        for position, weight in zip(own, weights, strict=True):
+            row[tuple(pool[position].tolist())] += exp_sum([weight])
+        rows.append(row)
+        indices += own.tolist()
+        log_weights += weights.tolist()
+        indptr.append(len(indices))
+    joint = VectorList.of_lists(make_space(sizes), pool, indptr, indices, log_weights)
+    return joint, Enumerated(sizes, rows)
+
+
 def written_out(rng, sizes, n_rows, scale):
     scores = normal(rng, (n_rows, math.prod(sizes)), scale)
     place = {y: v for v, y in enumerate(itertools.product(*map(range, sizes)))}
@@ -199,7 +163,9 @@ def written_out(rng, sizes, n_rows, scale):
 
 
 def mixture(rng, sizes, n_rows, scale):
-    parts = [build(rng, sizes, n_rows, scale) for build in (tree, chain, vector_list)]
+    chosen = rng.integers(0, 4, size=rng.integers(1, 5))
+    families = [(independent, tree, chain, vector_list)[k] for k in chosen]
+    parts = [build(rng, sizes, n_rows, scale) for build in families]
     weights = rng.dirichlet(np.ones(len(parts)), size=n_rows)
     rows = [
         {
@@ -212,7 +178,7 @@ def mixture(rng, sizes, n_rows, scale):
 
 
 def reweighted(rng, sizes, n_rows, scale):
-    base, exact = tree(rng, sizes, n_rows, scale)
+    base, exact = (tree, mixture)[rng.integers(2)](rng, sizes, n_rows, scale)
     vectors = np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
     vectors = vectors[rng.permutation(len(vectors))[: 1 + len(vectors) // 3]]
     weights = np.log(rng.uniform(0.05, 0.5, (n_rows, len(vectors))))
@@ -224,7 +190,7 @@ def reweighted(rng, sizes, n_rows, scale):
 
 
 def repeated(rng, sizes, n_rows, scale):
-    shared, exact = field_of()(rng, sizes, 2, scale)
+    shared, exact = (field_of(), mixture)[rng.integers(2)](rng, sizes, 2, scale)
     of_row = rng.integers(0, 2, size=n_rows)
     return Repeated(shared, of_row), Enumerated(sizes, [exact.rows[u] for u in of_row])
 
@@ -248,11 +214,14 @@ EXACT = {
     "independent": independent,
     "tree": tree,
     "chain": chain,
+    "chain, epsilon search": partial(chain, inference=EpsilonSearch(0.0)),
+    "chain, a prefix at a time": partial(chain, links=OnePrefix),
     "field": field_of(),
     "field, enumeration": field_of(engine="enumeration"),
     "field, junction tree": field_of(engine="junction_tree"),
     "field, belief propagation on a tree": field_of(True, engine="belief_propagation"),
     "list": vector_list,
+    "lists of each row": own_lists,
     "lds": lds_of("exact"),
     "written out": written_out,
     "mixture": mixture,

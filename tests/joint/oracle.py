@@ -1,89 +1,96 @@
-"""A slow, obvious distribution over label vectors: a dictionary per row, sums by loops."""
+"""A slow, obvious distribution over label vectors: a dictionary per row, in exact arithmetic."""
 
 from __future__ import annotations
 
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from colabel.labels import MISSING, LabelSpace
 
+mpmath.mp.dps = 100  # e^-1e30 has an exponent like any other; sums of scores up to 1e30 are exact
 
-class Oracle:
-    """Every label vector of every row with its probability."""
 
-    def __init__(self, cardinalities, rows):
-        self.cardinalities = cardinalities
-        self.rows = rows  # list over rows of {vector: probability}
+class Enumerated:
+    """Every label vector of every row with its probability, as numbers of a hundred digits."""
 
-    @classmethod
-    def of_tree(cls, cardinalities, parents, log_tables):
-        rows = []
-        for r in range(len(log_tables[0])):
-            row = {}
-            for y in itertools.product(*map(range, cardinalities)):
-                p = 1.0
-                for i, parent in enumerate(parents):
-                    u = 0 if parent == -1 else y[parent]
-                    p *= math.exp(log_tables[i][r, u, y[i]])
-                row[y] = p
-            rows.append(row)
-        return cls(cardinalities, rows)
+    def __init__(self, sizes, rows):
+        self.sizes = sizes
+        self.rows = []
+        for row in rows:
+            total = mpmath.fsum(row.values())
+            self.rows.append({y: p / total for y, p in row.items()})
 
     @classmethod
-    def of_independent(cls, cardinalities, log_tables):
-        tables = [table[:, None, :] for table in log_tables]
-        return cls.of_tree(cardinalities, [-1] * len(tables), tables)
+    def of_scores(cls, sizes, n_rows, score):
+        """Of scores ``score(row, vector)``, lists of numbers to be added up."""
+        vectors = list(itertools.product(*map(range, sizes)))
+        return cls(sizes, [{y: exp_sum(score(r, y)) for y in vectors} for r in range(n_rows)])
 
-    def prob(self, r, codes):
-        """Probability of the observed entries of one vector in row r."""
-        return math.fsum(p for y, p in self.rows[r].items() if agrees(y, codes))
+    def sum(self, r, test):
+        return mpmath.fsum(p for y, p in self.rows[r].items() if test(y))
 
     def log_prob(self, codes):
-        return np.array([safe_log(self.prob(r, c)) for r, c in enumerate(codes)])
+        return np.array([log_of(self.prob(r, tuple(c))) for r, c in enumerate(codes.tolist())])
+
+    def prob(self, r, codes):
+        if MISSING not in codes:
+            return self.rows[r][codes]
+        return self.sum(r, lambda y: agrees(y, codes))
 
     def best(self, k):
-        """The k highest log-probabilities of each row."""
-        return np.array(
-            [[safe_log(p) for p in sorted(row.values())[::-1][:k]] for row in self.rows]
-        )
+        return np.array([[log_of(p) for p in sorted(r.values())[::-1][:k]] for r in self.rows])
 
     def marginals(self):
-        tables = [np.zeros((len(self.rows), k)) for k in self.cardinalities]
-        for r, row in enumerate(self.rows):
-            for y, p in row.items():
-                for i, v in enumerate(y):
-                    tables[i][r, v] += p
-        return tables
+        return [
+            np.array(
+                [
+                    [float(self.sum(r, lambda y, i=i, v=v: y[i] == v)) for v in range(size)]
+                    for r in range(len(self.rows))
+                ]
+            )
+            for i, size in enumerate(self.sizes)
+        ]
 
     def pair(self, i, j):
-        table = np.zeros((len(self.rows), self.cardinalities[i], self.cardinalities[j]))
+        table = np.zeros((len(self.rows), self.sizes[i], self.sizes[j]))
         for r, row in enumerate(self.rows):
             for y, p in row.items():
-                table[r, y[i], y[j]] += p
+                table[r, y[i], y[j]] += float(p)
         return table
 
     def entropy(self):
-        return np.array([-math.fsum(p * math.log(p) for p in r.values() if p) for r in self.rows])
+        return np.array(
+            [float(-mpmath.fsum(p * mpmath.log(p) for p in r.values() if p)) for r in self.rows]
+        )
+
+    def where(self, test):
+        """The distribution given ``test(row, vector)``, and the log-probability of that."""
+        kept = [
+            {y: p if test(r, y) else mpmath.mpf(0) for y, p in row.items()}
+            for r, row in enumerate(self.rows)
+        ]
+        return Enumerated(self.sizes, kept)
 
     def given(self, codes):
-        """The oracle given evidence (n, d); the evidence must be possible in every row."""
-        rows = []
-        for r, row in enumerate(self.rows):
-            total = self.prob(r, codes[r])
-            rows.append({y: p / total if agrees(y, codes[r]) else 0.0 for y, p in row.items()})
-        return Oracle(self.cardinalities, rows)
+        return self.where(lambda r, y: agrees(y, codes[r]))
+
+
+def exp_sum(terms):
+    if any(term == -math.inf for term in terms):
+        return mpmath.mpf(0)
+    return mpmath.exp(mpmath.fsum(mpmath.mpf(float(term)) for term in terms))
+
+
+def log_of(p):
+    return float(mpmath.log(p)) if p else -math.inf
 
 
 def agrees(y, codes):
     return all(c in (MISSING, v) for v, c in zip(y, codes, strict=True))
-
-
-def safe_log(p):
-    return math.log(p) if p > 0 else -math.inf
 
 
 def make_space(cardinalities):
@@ -106,33 +113,16 @@ def random_log_table(rng, shape, style):
         return np.log(weights / weights.sum(axis=-1, keepdims=True))
 
 
-@st.composite
-def instances(draw, max_labels=5, max_values=4, max_rows=4):
-    """Cardinalities, parents of a random forest, tree tables, and a generator for the rest."""
-    d = draw(st.integers(1, max_labels))
-    cardinalities = tuple(draw(st.lists(st.integers(1, max_values), min_size=d, max_size=d)))
-    order = draw(st.permutations(range(d)))
-    parents = [-1] * d
-    for place, i in enumerate(order):
-        parents[i] = draw(st.sampled_from([-1, *order[:place]]))
-    n_rows = draw(st.integers(1, max_rows))
-    style = draw(st.sampled_from(["smooth", "zeros", "ties"]))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    above = [1 if p == -1 else cardinalities[p] for p in parents]
-    shapes = zip([n_rows] * d, above, cardinalities, strict=True)
-    return cardinalities, parents, [random_log_table(rng, s, style) for s in shapes], rng
-
-
 def random_evidence(rng, n_rows, cardinalities, known=0.4):
     """Codes (n, d), each entry known with the given probability."""
     codes = np.stack([rng.integers(0, k, size=n_rows) for k in cardinalities], axis=1)
     return np.where(rng.random(codes.shape) < known, codes, MISSING).astype(np.int32)
 
 
-def possible_evidence(joint, oracle, rng):
+def possible_evidence(joint, exact, rng):
     """Draw evidence (n, d); what is impossible must be refused by its row, and is left out."""
-    evidence = random_evidence(rng, joint.n_rows, oracle.cardinalities)
-    impossible = np.flatnonzero(np.isneginf(oracle.log_prob(evidence)))
+    evidence = random_evidence(rng, joint.n_rows, exact.sizes)
+    impossible = np.flatnonzero(np.isneginf(exact.log_prob(evidence)))
     if impossible.size:
         with pytest.raises(ValueError, match=f"row {impossible[0]} has"):
             joint.given_codes(evidence)

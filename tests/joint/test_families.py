@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colabel.joint import PairwiseField
+from colabel.joint import Independent, PairwiseField, Tree
 from colabel.labels import MISSING
 from tests.joint.families import APPROXIMATE, EXACT, FAMILIES
-from tests.joint.oracle import make_space
+from tests.joint.oracle import make_space, possible_evidence
 
 SCALES = [1.0, 1e3, 1e7, 1e11, 1e14, 1e16, 1e18, 1e24, 1e30]
+STYLES = [1.0, "ties", "zeros"]
 # without claims about evidence of probability e^-1e20: their sums of logarithms are doubles
-PLAIN_LOGS = {"chain", "mixture", "reweighted"}
+PLAIN_LOGS = {*(name for name in EXACT if "chain" in name), "mixture", "reweighted", "repeated"}
 
 
 def sizes_of(rng, most=4):
@@ -57,26 +58,36 @@ def assert_exact(joint, exact, rng):
     """All answers agree with exact arithmetic; probabilities sum to one."""
     vectors = np.array(list(itertools.product(*map(range, exact.sizes))), dtype=np.int32)
     n_rows, d = joint.n_rows, len(exact.sizes)
+    close = {"rtol": 1e-8, "atol": 1e-8}
     each = np.stack([joint.log_prob_codes(np.tile(y, (n_rows, 1))) for y in vectors], axis=1)
     np.testing.assert_allclose(np.exp(each).sum(axis=1), 1.0, atol=1e-8)
     expected = np.stack([exact.log_prob(np.tile(y, (n_rows, 1))) for y in vectors], axis=1)
-    np.testing.assert_allclose(each, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(each, expected, **close)
     some = vectors[rng.integers(len(vectors), size=n_rows)]
     some = np.where(rng.random(some.shape) < 0.5, some, MISSING).astype(np.int32)
+    np.testing.assert_allclose(joint.log_prob_codes(some), exact.log_prob(some), **close)
+    rows = rng.permutation(np.repeat(np.arange(n_rows), 2))
     np.testing.assert_allclose(
-        joint.log_prob_codes(some), exact.log_prob(some), rtol=1e-8, atol=1e-8
+        joint.log_prob_at(rows, some[rows]), exact.log_prob(some)[rows], **close
     )
     for table, wanted in zip(joint.marginal_tables(), exact.marginals(), strict=True):
         np.testing.assert_allclose(table, wanted, atol=1e-8)
     i, j = rng.integers(0, d, size=2).tolist()
     np.testing.assert_allclose(joint.pair_table(i, j), exact.pair(i, j), atol=1e-8)
-    for k in (1, 3, len(vectors)):
+    pairs = [(j, i), (0, d - 1), (i, i)]
+    for pair, table in zip(pairs, joint.pair_tables(pairs), strict=True):
+        np.testing.assert_allclose(table, exact.pair(*pair), atol=1e-8)
+    for k in (1, 3, len(vectors) + 5):
         codes, log_prob = joint.top_k_codes(k)
-        np.testing.assert_allclose(log_prob, exact.best(k), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(log_prob, exact.best(k), **close)
         own = np.stack([exact.log_prob(codes[:, rank]) for rank in range(codes.shape[1])], axis=1)
-        np.testing.assert_allclose(log_prob, own, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(log_prob, own, **close)
+        assert codes.dtype == np.int32
+        assert (log_prob[:, :-1] >= log_prob[:, 1:] - 1e-9 * np.abs(log_prob[:, :-1])).all()
+        assert all(len({tuple(y) for y in row.tolist()}) == len(row) for row in codes)
     best = exact.log_prob(joint.mode_codes())
-    np.testing.assert_allclose(best, exact.best(1)[:, 0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(best, exact.best(1)[:, 0], **close)
+    assert np.isfinite([exact.log_prob(codes) for codes in joint.sample_codes(3, rng)]).all()
     try:
         entropy = joint.entropy()
     except NotImplementedError:
@@ -84,24 +95,49 @@ def assert_exact(joint, exact, rng):
     np.testing.assert_allclose(entropy, exact.entropy(), atol=1e-7)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
 @pytest.mark.parametrize("name", EXACT)
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(SCALES))
-def test_scores_of_any_size(name, seed, scale):
+@given(st.integers(0, 2**32 - 1), st.sampled_from([*STYLES, *SCALES]))
+def test_every_answer(name, seed, scale):
+    """By itself, and given evidence: possible, in two steps, improbable and impossible."""
     rng = np.random.default_rng(seed)
     joint, exact = EXACT[name](rng, sizes_of(rng), 2, scale)
     if not joint.exact.all:  # belief propagation on a tree says so where scores are far from zero
-        assert scale > 1e3
+        assert scale == "zeros" or scale > 1e3
         return
     assert_exact(joint, exact, rng)
     codes = joint.sample_codes(1, rng)[0]
-    evidence = np.where(rng.random(codes.shape) < 0.5, codes, MISSING).astype(np.int32)
-    assert_exact(joint.given_codes(evidence), exact.given(evidence), rng)
-    if name not in PLAIN_LOGS:
-        evidence = np.stack([rng.integers(0, k, size=2) for k in exact.sizes], axis=1)
-        evidence[rng.random(evidence.shape) < 0.5] = MISSING
-        assert_exact(joint.given_codes(evidence.astype(np.int32)), exact.given(evidence), rng)
+    first, second = (
+        np.where(rng.random(codes.shape) < 0.4, codes, MISSING).astype(np.int32) for _ in range(2)
+    )
+    known = joint.given_codes(first)
+    assert_exact(known, exact.given(first), rng)
+    both = np.where(first == MISSING, second, first)
+    assert_exact(known.given_codes(second), exact.given(both), rng)
+    if type(joint) in (Tree, Independent):  # tables that pass the checks of a user's tables
+        parents = (known.parents,) if type(joint) is Tree else ()
+        type(joint)(joint.space, *parents, known.log_tables)
+    if scale in STYLES or name not in PLAIN_LOGS:
+        evidence = possible_evidence(joint, exact, rng)
+        assert_exact(joint.given_codes(evidence), exact.given(evidence), rng)
+
+
+@pytest.mark.parametrize("name", EXACT)
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, "ties"]))
+def test_rows_answer_as_in_the_batch_and_longer_lists_begin_with_the_shorter(name, seed, scale):
+    rng = np.random.default_rng(seed)
+    joint, _ = EXACT[name](rng, sizes_of(rng), 3, scale)
+    index = rng.integers(0, 3, size=4)
+    part = joint.rows(index)
+    np.testing.assert_array_equal(part.mode_codes(), joint.mode_codes()[index])
+    for table, whole in zip(part.marginal_tables(), joint.marginal_tables(), strict=True):
+        np.testing.assert_allclose(table, whole[index], atol=1e-12)
+    long_codes, long_log_prob = joint.top_k_codes(6)
+    codes, log_prob = joint.top_k_codes(3)
+    np.testing.assert_allclose(log_prob, long_log_prob[:, :3], atol=1e-12)
+    np.testing.assert_array_equal(codes, long_codes[:, :3])
 
 
 def test_a_row_of_large_scores_among_others():

@@ -7,115 +7,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from colabel import ProbabilisticClassifierChain
-from colabel.joint import Chain, Independent, Mixture, PairwiseField, Tree, VectorList
+from colabel.joint import Chain, Independent, Mixture, PairwiseField, VectorList
 from colabel.joint.base import APPROXIMATE
 from colabel.joint.chain import TableLinks
-from tests.joint.chain.test_chain import oracle_of
-from tests.joint.oracle import (
-    Oracle,
-    make_space,
-    possible_evidence,
-    random_log_table,
-)
-from tests.joint.test_against_enumeration import assert_best, assert_same
+from tests.joint.oracle import Enumerated, make_space, random_log_table
 
 pytestmark = pytest.mark.filterwarnings("error")
-SETTINGS = settings(max_examples=60, deadline=None)
-
-
-@st.composite
-def mixtures(draw, max_labels=4, max_values=3, max_rows=3, inference="exact"):
-    """A mixture of chains, trees and independent labels, its oracle and a generator."""
-    d = draw(st.integers(1, max_labels))
-    sizes = tuple(draw(st.lists(st.integers(1, max_values), min_size=d, max_size=d)))
-    n_rows = draw(st.integers(1, max_rows))
-    style = draw(st.sampled_from(["smooth", "zeros", "ties"]))
-    families = draw(
-        st.lists(st.sampled_from(["chain", "tree", "list", "alone"]), min_size=1, max_size=4)
-    )
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    space = make_space(sizes)
-    members, oracles = [], []
-    for family in families:
-        if family == "chain":
-            order = rng.permutation(d).tolist()
-            chain_sizes = [sizes[i] for i in order]
-            tables = [
-                random_log_table(rng, (n_rows, *chain_sizes[: k + 1]), style) for k in range(d)
-            ]
-            members.append(Chain(space, order, TableLinks.of(tables), inference=inference))
-            oracles.append(oracle_of(sizes, order, tables))
-        elif family == "list":
-            tables = [random_log_table(rng, (n_rows, k), style) for k in sizes]
-            oracle = Oracle.of_independent(sizes, tables)
-            vectors = sorted(oracle.rows[0])
-            with np.errstate(divide="ignore"):
-                log_weights = np.log([[row[y] for y in vectors] for row in oracle.rows])
-            members.append(VectorList(space, vectors, log_weights))
-            oracles.append(oracle)
-        elif family == "tree":
-            parents = [-1, *range(d - 1)]
-            above = [1, *sizes[:-1]]
-            tables = [
-                random_log_table(rng, (n_rows, a, k), style)
-                for a, k in zip(above, sizes, strict=True)
-            ]
-            members.append(Tree(space, parents, tables))
-            oracles.append(Oracle.of_tree(sizes, parents, tables))
-        else:
-            tables = [random_log_table(rng, (n_rows, k), style) for k in sizes]
-            members.append(Independent(space, tables))
-            oracles.append(Oracle.of_independent(sizes, tables))
-    weights = rng.dirichlet(np.ones(len(members)), size=n_rows)
-    return Mixture(members, weights), averaged(oracles, weights), rng
-
-
-def averaged(oracles, weights):
-    rows = []
-    for r, weight in enumerate(weights):
-        vectors = oracles[0].rows[r]
-        rows.append(
-            {
-                y: sum(w * o.rows[r][y] for w, o in zip(weight, oracles, strict=True))
-                for y in vectors
-            }
-        )
-    return Oracle(oracles[0].cardinalities, rows)
-
-
-class WithoutEntropy:
-    """A mixture for `assert_same`, which asks for the entropy that mixtures do not have."""
-
-    def __init__(self, joint, oracle):
-        self._joint, self._oracle = joint, oracle
-
-    def __getattr__(self, name):
-        return getattr(self._joint, name)
-
-    def entropy(self):
-        return self._oracle.entropy()
-
-
-@SETTINGS
-@given(mixtures())
-def test_every_answer(instance):
-    joint, oracle, rng = instance
-    assert joint.exact.all
-    assert_same(WithoutEntropy(joint, oracle), oracle, rng)
-
-
-@SETTINGS
-@given(mixtures(max_labels=3))
-def test_every_answer_given_evidence(instance):
-    joint, oracle, rng = instance
-    evidence = possible_evidence(joint, oracle, rng)
-    conditioned, expected = joint.given_codes(evidence), oracle.given(evidence)
-    np.testing.assert_allclose(conditioned.weights.sum(axis=1), 1.0)
-    assert_same(WithoutEntropy(conditioned, expected), expected, rng)
 
 
 class Short(Chain):
@@ -137,7 +36,7 @@ def smooth(n_members=6, n_rows=4, d=6, inference="exact", chain=Chain):
 def enumerated(joint):
     codes = np.array(np.unravel_index(np.arange(64), (2,) * 6)).T.astype(np.int32)
     log_prob = [joint.log_prob_codes(np.tile(y, (joint.n_rows, 1))) for y in codes]
-    return Oracle(
+    return Enumerated(
         (2,) * 6,
         [
             {tuple(y): np.exp(p[r]) for y, p in zip(codes.tolist(), log_prob, strict=True)}
@@ -157,7 +56,9 @@ def test_lists_grow_until_they_prove_it():
     joint = smooth()
     oracle = enumerated(joint)
     for k in (1, 3, 20):
-        assert_best(joint, oracle, k)
+        codes, log_prob = joint.top_k_codes(k)
+        np.testing.assert_allclose(log_prob, oracle.best(k), atol=1e-9)
+        np.testing.assert_allclose(oracle.log_prob(codes[:, -1]), log_prob[:, -1], atol=1e-9)
 
 
 def test_lists_too_short_to_prove_it_take_the_proof_back():
@@ -268,16 +169,6 @@ def test_votes():
     modes = np.stack([member.mode_codes() for member in joint.members])
     np.testing.assert_allclose(joint.vote_tables()[2][:, 1], modes[:, :, 2].mean(axis=0))
     np.testing.assert_array_equal(joint.vote_codes(), (modes.mean(axis=0) > 0.5).astype(int))
-
-
-def test_frequencies_of_samples():
-    joint = smooth(n_members=3, n_rows=2)
-    size = 20_000
-    drawn = joint.sample_codes(size, np.random.default_rng(0))
-    for r, row in enumerate(enumerated(joint).rows):
-        for y, p in row.items():
-            count = (drawn[:, r] == y).all(axis=1).sum()
-            assert abs(count - size * p) <= 5 * np.sqrt(size * p * (1 - p)) + 1
 
 
 def test_errors_say_what_to_do():

@@ -9,43 +9,18 @@ from hypothesis import strategies as st
 
 from colabel.joint import Independent, Mixture
 from colabel.joint.repeated import Repeated
-from tests.joint.oracle import Oracle, make_space, possible_evidence
-from tests.joint.test_against_enumeration import assert_same
-from tests.joint.test_mixture import WithoutEntropy, mixtures
+from tests.joint.families import repeated
+from tests.joint.oracle import make_space
 
 pytestmark = pytest.mark.filterwarnings("error")
 SETTINGS = settings(max_examples=20, deadline=None)
 
 
-@st.composite
-def repeated(draw):
-    """Rows that share the distributions of a mixture, their oracle and a generator."""
-    shared, oracle, rng = draw(mixtures(max_labels=3))
-    of_row = rng.integers(shared.n_rows, size=5)
-    rows = Oracle(oracle.cardinalities, [oracle.rows[u] for u in of_row])
-    return Repeated(shared, of_row), rows, rng
-
-
 @SETTINGS
-@given(repeated())
-def test_every_answer(case):
-    joint, oracle, rng = case
-    assert_same(WithoutEntropy(joint, oracle), oracle, rng)
-
-
-@SETTINGS
-@given(repeated())
-def test_every_answer_given_evidence(case):
-    joint, oracle, rng = case
-    evidence = possible_evidence(joint, oracle, rng)
-    known, expected = joint.given_codes(evidence), oracle.given(evidence)
-    assert_same(WithoutEntropy(known, expected), expected, rng)
-
-
-@SETTINGS
-@given(repeated())
-def test_what_is_probable_enough_is_listed(case):
-    joint, oracle, rng = case
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, "ties", "zeros"]))
+def test_what_is_probable_enough_is_listed(seed, scale):
+    rng = np.random.default_rng(seed)
+    joint, oracle = repeated(rng, (2, 3, 2), 5, scale)
     least = np.log(rng.uniform(0.01, 0.5, joint.n_rows))
     least[0] = np.inf
     found = joint.listed_above(least)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from colabel.joint import Chain
 from colabel.labels import MISSING
 from colabel.rules import Rules
-from tests.joint.families import APPROXIMATE, EXACT, FAMILIES, log_of
+from tests.joint.families import APPROXIMATE, EXACT, FAMILIES
+from tests.joint.oracle import log_of
 from tests.joint.test_families import assert_exact
 from tests.rules.random_rules import rule_set
 

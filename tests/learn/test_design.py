@@ -65,14 +65,14 @@ def test_coordinates_keep_scores(rng, store, weighted, make, n_extra):
             "balanced": whole.balanced,
         }.get(kind, lambda rows=rows: whole.block(rows))()
         coef = rng.normal(size=(2, 3, X.shape[1] + n_extra + 1))
-        inner = design.enter(coef)
+        inner = design.to_basis(coef)
         assert inner.shape == (2, 3, design.n_coordinates), kind
         own = joined if rows is None else joined[rows]
         expected = linear_scores(own, coef)
         flat = design.scores(inner.reshape(6, -1)).reshape(2, 3, -1)
         rounding = 1e-9 * spread_of(own)
         np.testing.assert_allclose(flat, expected, atol=rounding, err_msg=kind)
-        back = design.leave(inner)
+        back = design.from_basis(inner)
         assert back.shape == coef.shape, kind
         np.testing.assert_allclose(linear_scores(own, back), expected, atol=rounding, err_msg=kind)
     # a penalty sees nothing but what the rows can see
@@ -85,9 +85,9 @@ def test_leaving_coordinates_keeps_lengths(rng, store, make):
     """What a solution costs is the same in coordinates and in features."""
     design = Design.of(store(make(rng))).block()
     inner = rng.normal(size=(4, design.n_coordinates))
-    left = design.leave(inner)
+    left = design.from_basis(inner)
     np.testing.assert_allclose((left[:, :-1] ** 2).sum(1), (inner[:, :-1] ** 2).sum(1), rtol=1e-6)
-    np.testing.assert_allclose(design.enter(left), inner, atol=1e-6)
+    np.testing.assert_allclose(design.to_basis(left), inner, atol=1e-6)
 
 
 def test_dense_rows_lie_along_their_principal_axes(rng, weighted):
@@ -97,12 +97,12 @@ def test_dense_rows_lie_along_their_principal_axes(rng, weighted):
     w = np.ones(len(X)) if weight is None else weight
     gram = design.rows.T @ (w[:, None] * design.rows)
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-7 * gram.max())
-    np.testing.assert_allclose(np.diag(gram), design.energy(), rtol=1e-9)
+    np.testing.assert_allclose(np.diag(gram), design.sum_of_squares(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("make", [badly_scaled, one_huge_column])
 def test_features_of_very_different_scales_are_not_rotated(rng, make):
-    """Among axes found from energies 1e24 apart the weakest features would be rounding noise."""
+    """Among axes of squares 1e24 apart the weakest features would be rounding noise."""
     X = make(rng)
     design = Design.of(X)
     assert isinstance(design.coordinates, Axes)
@@ -135,7 +135,7 @@ def test_sparse_rows_leave_out_what_is_empty_among_them(rng):
     used = len(np.unique(X[rows].indices))
     block = design.block(rows)
     assert block.n_coordinates == used + 1 < 401
-    left = block.leave(rng.normal(size=(2, used + 1)))
+    left = block.from_basis(rng.normal(size=(2, used + 1)))
     unused = np.setdiff1d(np.arange(400), X[rows].indices)
     assert not left[:, unused].any()
 
@@ -150,11 +150,11 @@ def test_products_are_those_with_the_rows(rng, store, make):
     coef = rng.normal(size=(3, design.n_coordinates))
     residual = rng.normal(size=(3, design.n_rows))
     np.testing.assert_allclose(design.scores(coef), coef @ rows.T, atol=1e-9)
-    np.testing.assert_allclose(design.pulled(residual), residual @ rows, atol=1e-9)
-    np.testing.assert_allclose(design.times(coef.T), rows @ coef.T, atol=1e-9)
-    np.testing.assert_allclose(design.pullback(residual.T), rows.T @ residual.T, atol=1e-9)
+    np.testing.assert_allclose(design.rmatvec(residual), residual @ rows, atol=1e-9)
+    np.testing.assert_allclose(design.matmat(coef.T), rows @ coef.T, atol=1e-9)
+    np.testing.assert_allclose(design.rmatmat(residual.T), rows.T @ residual.T, atol=1e-9)
     assert design.scores(coef).flags.c_contiguous
-    assert design.pulled(residual).flags.c_contiguous
+    assert design.rmatvec(residual).flags.c_contiguous
 
 
 @pytest.mark.parametrize("make", [tall, wide])
@@ -169,9 +169,9 @@ def test_products_in_single_precision_round_what_they_read_not_what_they_add(
     residual = rng.normal(size=(3, design.n_rows))
     for product, argument in (
         ("scores", coef),
-        ("pulled", residual),
-        ("times", coef.T),
-        ("pullback", residual.T),
+        ("rmatvec", residual),
+        ("matmat", coef.T),
+        ("rmatmat", residual.T),
     ):
         read = argument if design.columns is None else _rounded(argument)
         expected = getattr(design, product)(read)
@@ -193,8 +193,8 @@ def test_taken_rows_stay_in_their_coordinates(rng, store, weighted):
     coef = rng.normal(size=(2, design.n_coordinates))
     np.testing.assert_allclose(taken.scores(coef), design.scores(coef)[:, rows], atol=1e-10)
     residual = rng.normal(size=(2, 3))
-    np.testing.assert_allclose(taken.pulled(residual), residual @ dense(design)[rows], atol=1e-10)
-    np.testing.assert_array_equal(design.leave(coef), taken.leave(coef))
+    np.testing.assert_allclose(taken.rmatvec(residual), residual @ dense(design)[rows], atol=1e-10)
+    np.testing.assert_array_equal(design.from_basis(coef), taken.from_basis(coef))
     if weight is not None:
         np.testing.assert_array_equal(taken.weight, weight[rows])
 
@@ -205,7 +205,7 @@ def test_constants_are_rows_with_nothing_else(rng, weighted):
     design = Design.of(tall(rng), weight).constants(rows)
     assert (design.n_rows, design.n_coordinates) == (len(rows), 1)
     np.testing.assert_array_equal(design.scores(np.array([[2.0]])), np.full((1, len(rows)), 2.0))
-    np.testing.assert_array_equal(design.leave(np.array([[2.0]])), [[2.0]])
+    np.testing.assert_array_equal(design.from_basis(np.array([[2.0]])), [[2.0]])
     if weight is not None:
         np.testing.assert_array_equal(design.weight, weight[rows])
 
@@ -214,11 +214,11 @@ def test_a_shared_row_serves_all_rows(rng):
     weight = rng.uniform(size=30)
     design = Design.constant(4, weight)
     assert (design.shared, design.n_rows, design.n_coordinates) == (True, 1, 1)
-    np.testing.assert_allclose(design.energy(), [weight.sum()])
-    np.testing.assert_array_equal(design.leave(np.array([3.0])), [0, 0, 0, 0, 3.0])
-    np.testing.assert_array_equal(design.enter(np.array([1.0, 2.0, 0.0, 0.0, 3.0])), [3.0])
+    np.testing.assert_allclose(design.sum_of_squares(), [weight.sum()])
+    np.testing.assert_array_equal(design.from_basis(np.array([3.0])), [0, 0, 0, 0, 3.0])
+    np.testing.assert_array_equal(design.to_basis(np.array([1.0, 2.0, 0.0, 0.0, 3.0])), [3.0])
     taken = design.take(np.array([1, 2]))
-    np.testing.assert_allclose(taken.energy(), [weight[[1, 2]].sum()])
+    np.testing.assert_allclose(taken.sum_of_squares(), [weight[[1, 2]].sum()])
     assert design.balanced() is design
 
 
@@ -230,31 +230,31 @@ def test_energy_is_the_weighted_sum_of_squares(rng, store, weighted):
     weight = weights(rng, len(X), weighted)
     design = Design.of(store(X), weight)
     w = np.ones(len(X)) if weight is None else weight
-    np.testing.assert_allclose(design.energy(), w @ dense(design) ** 2, rtol=1e-10)
-    np.testing.assert_allclose(design.energy()[-1], w.sum())
+    np.testing.assert_allclose(design.sum_of_squares(), w @ dense(design) ** 2, rtol=1e-10)
+    np.testing.assert_allclose(design.sum_of_squares()[-1], w.sum())
 
 
 def test_the_scale_of_dense_rows_is_their_energy(rng, weighted):
     X = tall(rng)
     design = Design.of(X, weights(rng, len(X), weighted))
-    np.testing.assert_array_equal(design.scale(), design.energy())
+    np.testing.assert_array_equal(design.scale(), design.sum_of_squares())
 
 
 def test_sparse_scales_lie_between_the_columns_own_and_a_common_one(rng, weighted):
     X = sp.random_array((300, 40), density=0.1, rng=rng, format="csr")
     design = Design.of(X, weights(rng, 300, weighted))
-    energy, scale = design.energy()[:-1], design.scale()[:-1]
+    energy, scale = design.sum_of_squares()[:-1], design.scale()[:-1]
     order = np.argsort(energy)
     assert (np.diff(scale[order]) >= -1e-12).all()
     assert np.ptp(np.log(scale)) < np.ptp(np.log(energy))
-    np.testing.assert_allclose(design.scale()[-1], design.energy()[-1])
+    np.testing.assert_allclose(design.scale()[-1], design.sum_of_squares()[-1])
 
 
 def test_a_scale_is_never_far_above_a_columns_own_energy(rng):
     """Else a huge column would have the solver believe that all others are flat."""
     X = sp.csr_array(badly_scaled(rng))
     design = Design.of(X)
-    assert (design.scale() <= 1000.0 * design.energy()).all()
+    assert (design.scale() <= 1000.0 * design.sum_of_squares()).all()
 
 
 def test_a_balanced_constant_is_as_long_as_a_row(rng, store, weighted):
@@ -267,7 +267,7 @@ def test_a_balanced_constant_is_as_long_as_a_row(rng, store, weighted):
     np.testing.assert_allclose(balanced.level, length)
     np.testing.assert_allclose(dense(balanced)[:, -1], length)
     residual = rng.normal(size=(2, len(X)))
-    np.testing.assert_allclose(balanced.pulled(residual), residual @ dense(balanced), atol=1e-8)
+    np.testing.assert_allclose(balanced.rmatvec(residual), residual @ dense(balanced), atol=1e-8)
     assert design.level == 1.0  # the other is a copy
 
 
@@ -288,11 +288,11 @@ def test_extra_features_are_coordinates_of_their_own(rng, store):
 def test_rows_are_centred_in_parts(rng, monkeypatch):
     X, extra = tall(rng), rng.normal(size=(300, 2))
     whole = Design.of(X, None, extra)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     parts = Design.of(X, None, extra)
     coef = rng.normal(size=(2, 8))
     np.testing.assert_allclose(
-        parts.scores(parts.enter(coef)), whole.scores(whole.enter(coef)), atol=1e-9
+        parts.scores(parts.to_basis(coef)), whole.scores(whole.to_basis(coef)), atol=1e-9
     )
 
 

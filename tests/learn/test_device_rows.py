@@ -10,7 +10,7 @@ from colabel import CDN, CTBN, BinaryRelevance, ClassifierChain, StackedBinaryRe
 from colabel.learn import device_rows
 from colabel.learn.conditional import GainOver, RowGroup, TrainingData, random_folds
 from colabel.learn.glm.losses import loss_for
-from colabel.learn.linear import LinearLearner, RowsInMemory
+from colabel.learn.linear import Asked, LinearLearner, batches_in_memory
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
 
@@ -65,16 +65,17 @@ def test_all_that_an_objective_says_is_that_of_rows_in_memory(
     folds = random_folds(data, 3, seed=0)
     groups = values_of_parents(data)[:3]
     ours, theirs = learnings(data, [1.0], 1e-7)
-    known = (groups, folds, None, None, False)
-    place = theirs.place(*known)
-    assert isinstance(place, device_rows.RowsOnDevice)
+    asked = Asked(groups, folds)
+    batches, _ = theirs.batches(asked, 3)
+    in_memory = batches_in_memory(ours, asked, 3)[0].rows
     n_scores = loss_for(n_classes).n_scores
 
     def close(one, two):
         np.testing.assert_allclose(one, np.asarray(two), rtol=1e-9, atol=1e-9)
 
-    for batch in [own for own in place.batches(3) if own.n_classes == n_classes]:
-        block, counts = theirs.block(place, batch, 3)
+    for batch in [own for own in batches if own.n_classes == n_classes]:
+        block, counts = theirs.block(groups, batch, 3)
+        assert isinstance(block.rows.codes, torch.Tensor)
         coef = rng.normal(size=(3, len(batch.label), n_scores, ours.design.n_coordinates))
         flat, ahead = coef.reshape(-1, *coef.shape[2:]), rng.normal(size=coef.shape)
         solver = theirs._solver()
@@ -86,19 +87,17 @@ def test_all_that_an_objective_says_is_that_of_rows_in_memory(
         sums = block.rows.held_out(block, flat).reshape(3, 3, -1)
         left = np.arange(len(flat)) % 2 == 0
         found.keep(torch.tensor(left))
-        here = RowsInMemory(ours, *known)
         for at, group in enumerate(batch.group):  # one target at a time, in memory
-            one = batch._replace(
-                group=batch.group[[at]], position=batch.position[[at]], label=batch.label[[at]]
-            )
-            own, own_counts = ours.block(here, one, 3)
+            own_target = (part[[at]] for part in batch[:3])
+            one = type(batch)(*own_target, n_classes, in_memory)
+            own, own_counts = ours.block(groups, one, 3)
             place_of = at + len(batch.group) * np.arange(3)
             whole = ours.design.block(groups[group].rows)
-            start = whole.enter(ours.design.leave(flat[place_of]))
+            start = whole.to_basis(ours.design.from_basis(flat[place_of]))
             expected = own.rows.objective(own, solver, start)
             close(own_counts[0], counts[at])
             close(own.rows.held_out(own, start).reshape(3, 3), sums[:, :, at])
-            there = expected.along(whole.enter(ours.design.leave(ahead[:, at])))
+            there = expected.along(whole.to_basis(ours.design.from_basis(ahead[:, at])))
             close(there[0], line[0][place_of])
             close(expected.move(length[place_of]), moved[place_of])
             if whole.n_coordinates == ours.design.n_coordinates:
@@ -155,10 +154,11 @@ def test_batches_of_any_size_give_the_same_gains(rng, monkeypatch):
         [RowGroup(None, np.arange(len(SIZES)))], folds, keep, "", keep=True
     )
     over = GainOver(alone.log_prob, data.row_weights)
-    together = learning.place(groups, folds, None, over.log_prob).batches(1)
+    asked = Asked(groups, folds, None, over.log_prob)
+    together, _ = learning.batches(asked, 1)
     found = [learning.cross_validate(groups, folds, over, "", start=alone.path)]
     monkeypatch.setattr(device_rows, "free_memory", lambda _: 0)
-    assert len(learning.place(groups, folds, None, over.log_prob).batches(1)) > len(together)
+    assert len(learning.batches(asked, 1)[0]) > len(together)
     found.append(learning.cross_validate(groups, folds, over, "", start=alone.path))
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one.gains, two.gains, atol=1e-2)
@@ -168,8 +168,9 @@ def test_little_work_stays_on_the_processor(rng, monkeypatch):
     monkeypatch.setattr(device_rows, "LEAST_WORK", 1 << 28)
     data = make_data(rng, np.asarray)
     _, learning = learnings(data, [0.1], 1e-2)
-    place = learning.place([RowGroup(None, np.arange(len(SIZES)))], None, None)
-    assert isinstance(place, RowsInMemory)
+    groups = [RowGroup(None, np.arange(len(SIZES)))]
+    batch = learning.batches(Asked(groups, None), 1)[0][0]
+    assert isinstance(learning.block(groups, batch, 0)[0].rows.codes, np.ndarray)
 
 
 @pytest.mark.parametrize(("store", "pairs"), [(np.asarray, "separate"), (sp.csr_array, "shared")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
@@ -94,24 +93,6 @@ def test_any_classifier_can_replace_the_regression(rng):
         own = GaussianNB().fit(X, Y[:, label]).predict_proba(X)
         expected = np.exp(log_of(own, floor_of(Y[:, label], Y[:, label], 2)))[:, 1]
         np.testing.assert_allclose(prob[:, label], expected, atol=1e-9)
-
-
-def test_a_classifier_may_draw_at_random_with_a_seed(rng):
-    X, Y = draw(rng, n_rows=60)
-    estimator = RandomForestClassifier(3, random_state=0)
-    first, second = (
-        BinaryRelevance(estimator=estimator, n_jobs=n).fit(X, Y).predict_proba(X) for n in (1, 2)
-    )
-    np.testing.assert_array_equal(first, second)
-
-
-def test_coefficients_are_those_of_the_labels(rng):
-    X, Y = draw(rng)
-    coef = BinaryRelevance(C=1.0, **TIGHT).fit(X, Y).models_.coef
-    for label in range(3):
-        alone = LogisticRegression(tol=1e-10, solver="newton-cg").fit(X, Y[:, label])
-        expected = np.append(alone.coef_[0], alone.intercept_)
-        np.testing.assert_allclose(coef[label][0], expected, atol=1e-6)
 
 
 WEIGHTS = {

@@ -119,7 +119,7 @@ def test_rows_of_many_chunks_are_joined(rng, monkeypatch):
     X, Y = make_data(rng, 120)
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
     whole = model.predict_sets(X)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
     parts = model.predict_sets(X)
     np.testing.assert_array_equal(parts.rows, whole.rows)
     np.testing.assert_array_equal(parts.codes, whole.codes)
@@ -162,33 +162,6 @@ def test_rows_without_all_labels_do_not_calibrate(rng):
     Y[:100, 0] = np.nan
     with pytest.raises(ValueError, match="None of the 100 rows held out has all its labels"):
         ConformalSets(CTBN(**QUICK), cv=cv).fit(X, Y)
-
-
-def test_weights_count_as_rows(rng):
-    X, Y = make_data(rng, 120)
-    weights = rng.integers(1, 4, size=120)
-    one = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y, sample_weight=weights)
-    rows = np.repeat(np.arange(120), weights)
-    many = ConformalSets(CTBN(**QUICK), random_state=0).fit(X[rows], Y[rows])
-    np.testing.assert_allclose(one.p_values(X, Y), many.p_values(X, Y), atol=0.02)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"coverage": 1.0}, "coverage=1.0 must be a probability between 0 and 1"),
-        ({"coverage": "0.9"}, "coverage='0.9'"),
-        ({"nonconformity": "odds"}, "nonconformity='odds' must be one of 'mass', 'random mass'"),
-        ({"max_listed": 0}, "max_listed=0 must be an integer of at least 1"),
-        ({"allow_empty": 1}, "allow_empty=1 must be True or False"),
-        ({"cv": "all"}, "cv='all' must be"),
-        ({"decision": "square"}, "no decision for the loss 'square'"),
-    ],
-)
-def test_wrong_parameters_are_named(rng, parameters, message):
-    X, Y = make_data(rng, 40)
-    with pytest.raises(ValueError, match=message):
-        ConformalSets(**{"estimator": CTBN(**QUICK), **parameters}).fit(X, Y)
 
 
 def test_what_cannot_be_done_is_said(rng):

@@ -17,7 +17,7 @@ from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import (
     Member,
     fitted_members,
-    held_out_opinions,
+    held_out_experts,
     require_joint,
 )
 
@@ -38,28 +38,28 @@ def data_of(X, Y):
 def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
     data, space = data_of(*rows())
     halves = np.arange(30), np.arange(30, 60)
-    whole, _, _ = held_out_opinions([Member("alone", ALONE)], data, space, *halves, 3)
+    whole, _, _ = held_out_experts([Member("alone", ALONE)], data, space, *halves, 3)
     asked, joint = [], BinaryRelevance.joint
     monkeypatch.setattr(
         BinaryRelevance, "joint", lambda self, X: (asked.append(len(X)), joint(self, X))[1]
     )
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
-    parts, _, _ = held_out_opinions([Member("alone", ALONE)], data, space, *halves, 3)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
+    parts, _, _ = held_out_experts([Member("alone", ALONE)], data, space, *halves, 3)
     assert asked == [7, 7, 7, 7, 2]
     for name in ("new", "entry", "known", "weight"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     np.testing.assert_allclose(parts.truth, whole.truth)
-    np.testing.assert_array_equal(parts.opinions.indptr, whole.opinions.indptr)
-    np.testing.assert_allclose(parts.opinions.log_prob, whole.opinions.log_prob)
+    np.testing.assert_array_equal(parts.lists.indptr, whole.lists.indptr)
+    np.testing.assert_allclose(parts.lists.log_prob, whole.lists.log_prob)
 
 
 def test_the_vectors_listed_are_not_kept():
     data, space = data_of(*rows())
-    held, _, _ = held_out_opinions(
+    held, _, _ = held_out_experts(
         [Member("alone", ALONE)], data, space, np.arange(30), np.arange(30, 60), 3
     )
-    assert held.opinions.codes.size == 0
-    assert len(held.new) == held.opinions.indptr[-1]
+    assert held.lists.codes.size == 0
+    assert len(held.new) == held.lists.indptr[-1]
 
 
 class Kept(BaseEstimator):

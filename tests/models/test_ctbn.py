@@ -259,14 +259,6 @@ def test_values_absent_among_a_parents_rows_stay_unlikely(rng):
     assert together[:, 1, 2].max() < 0.05
 
 
-@pytest.mark.parametrize("n_rows", [2, 3, 8])
-def test_a_handful_of_rows(rng, n_rows):
-    X, codes = binary_data(rng, n_rows)
-    model = CTBN(random_state=0).fit(X, codes)
-    assert (model.tree_ == -1).all()  # too few rows for any arc
-    assert model.predict(X).shape == codes.shape
-
-
 def test_one_label_is_a_plain_regression(rng):
     X, codes = binary_data(rng)
     model = CTBN(C=[0.1, 1.0], random_state=0, **TIGHT).fit(X, codes[:, :1])
@@ -316,11 +308,6 @@ def test_few_rows_show_a_dependency_to_shared_pairs(rng):
     shared, separate = (CTBN(pairs=p, random_state=0).fit(X, Y) for p in ("shared", "separate"))
     assert (shared.tree_ >= 0).sum() == 1
     assert shared.edge_gains_.max() > separate.edge_gains_.max()
-
-
-def test_unknown_pairs_are_refused(rng):
-    with pytest.raises(ValueError, match=r"pairs='both' must be"):
-        CTBN(pairs="both").fit(*binary_data(rng))
 
 
 @pytest.mark.parametrize(

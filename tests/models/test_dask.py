@@ -24,7 +24,7 @@ from colabel import (
     ProbabilisticClassifierChain,
     StackedBinaryRelevance,
 )
-from colabel.learn import row_chance
+from colabel.learn import row_hashing
 from colabel.learn.chunks.chunked_data import counting_passes, drawn_rows
 from colabel.learn.conditional import TrainingData
 
@@ -136,7 +136,7 @@ def test_chunks_of_any_size(name, size, dense):
     "name", ["br", "ctbn, separate", "ctbn, screened", "pcc", "ecc", "cdn", "stacked", "pairwise"]
 )
 def test_weights_and_folds_without_sorting(name, dense, monkeypatch):
-    monkeypatch.setattr(row_chance, "MOST_SORTED", 10)
+    monkeypatch.setattr(row_hashing, "MOST_SORTED", 10)
     X, Y = dense
     weight = np.random.default_rng(2).integers(0, 3, N_ROWS).astype(float)
     same_fit(MODELS[name], X, Y, TWO, weight)

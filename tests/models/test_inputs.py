@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -63,52 +62,6 @@ def test_names_may_be_given_beside_y(kind, data):
     assert not hasattr(model, "feature_names_in_")
 
 
-def test_sets_of_names_come_back_as_sets(kind, data):
-    X, Y = data
-    names = np.array(["calm", "sad", "loud"])
-    sets = [set(names[row == 1].tolist()) for row in Y]
-    model = kind(C=1.0, random_state=0).fit(X, sets)
-    assert model.label_names_ == ("calm", "loud", "sad")
-    predicted = model.predict(X)
-    assert all(isinstance(labels, set) for labels in predicted)
-    expected = kind(C=1.0, random_state=0).fit(X, Y[:, [0, 2, 1]]).predict(X)
-    assert predicted == [set(np.array(model.label_names_)[row == 1].tolist()) for row in expected]
-    assert 0.0 < model.score(X, sets) <= 1.0
-
-
-def test_sparse_labels_come_back_sparse(kind, data):
-    X, Y = data
-    model = kind(C=1.0, random_state=0).fit(X, sp.csr_array(Y))
-    predicted = model.predict(X)
-    assert sp.issparse(predicted)
-    expected = kind(C=1.0, random_state=0).fit(X, Y).predict(X)
-    np.testing.assert_array_equal(predicted.toarray(), expected)
-
-
-def test_strings_come_back_as_strings(kind, data):
-    X, Y = data
-    words = np.array([["no", "yes"], ["cold", "warm"], ["a", "b"]])
-    named = np.column_stack([words[i][Y[:, i]] for i in range(3)])
-    model = kind(C=1.0, random_state=0).fit(X, named)
-    assert [list(values) for values in model.classes_] == words.tolist()
-    predicted = model.predict(X)
-    expected = kind(C=1.0, random_state=0).fit(X, Y).predict(X)
-    for i in range(3):
-        np.testing.assert_array_equal(predicted[:, i], words[i][expected[:, i]])
-
-
-def test_sparse_features_give_the_answers_of_dense_ones(kind, data):
-    X, Y = data
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    splits = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
-    model = kind(C=[0.1, 1.0], cv=splits, **TIGHT)
-    dense, sparse = clone(model).fit(X, Y), clone(model).fit(sp.csr_array(X), Y)
-    same_answers(dense, sparse, X, atol=1e-7)
-    np.testing.assert_allclose(
-        dense.predict_proba(sp.csc_matrix(X)), dense.predict_proba(X), atol=1e-12
-    )
-
-
 def test_sparse_features_give_the_answers_of_dense_ones_in_random_folds(kind, data):
     X, Y = data
     X = np.where(np.abs(X) < 0.5, 0.0, X)
@@ -131,16 +84,6 @@ def test_log_probabilities_are_logarithms(kind, data):
 # --------------------------------------------------------------------------- odd data sets
 
 
-def test_missing_labels_are_no_obstacle(kind, data, rng):
-    X, Y = data
-    gaps = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
-    model = kind(C=[0.1, 1.0], random_state=0).fit(X, gaps)
-    prob = model.predict_proba(X)
-    assert np.isfinite(prob).all()
-    assert set(np.unique(model.predict(X))) <= {0, 1}
-    assert np.isfinite(model.joint(X).log_prob(gaps)).all()
-
-
 def test_a_label_never_observed_is_refused(kind, data):
     X, Y = data
     gaps = Y.astype(float)
@@ -159,14 +102,6 @@ def test_constant_labels_stay_likely(kind, data):
     np.testing.assert_allclose(prob[:, 4], 1 - 2 / 122**2, rtol=1e-9)
 
 
-def test_a_class_variable_of_one_value(kind, data):
-    X, Y = data
-    Y = np.column_stack([Y[:, 0] + 2, np.full(120, 7)])
-    model = kind(C=1.0, random_state=0).fit(X, Y)
-    assert model.predict_proba(X)[1].shape == (120, 1)
-    assert (model.predict(X)[:, 1] == 7).all()
-
-
 def test_one_label(kind, data):
     X, Y = data
     model = kind(C=1.0, random_state=0).fit(X, Y[:, :1])
@@ -183,26 +118,10 @@ def test_one_row(kind):
     np.testing.assert_allclose(model.predict_proba([[1.0, 2.0]]), [[2 / 9, 7 / 9]])
 
 
-def test_identical_rows(kind):
-    X, Y = np.ones((20, 2)), np.tile([1, 0], (20, 1))
-    model = kind(random_state=0).fit(X, Y)
-    assert (model.predict(X) == Y).all()
-
-
 def test_identical_features_with_different_labels(kind):
     X, Y = np.ones((40, 2)), np.column_stack([np.arange(40) % 2, np.arange(40) % 4 == 0])
     prob = kind(C=1.0, random_state=0, **TIGHT).fit(X, Y).predict_proba(X)
     np.testing.assert_allclose(prob, np.tile([0.5, 0.25], (40, 1)), atol=0.02)
-
-
-def test_writing_rows_twice_equals_doubling_their_weight(kind, data):
-    X, Y = data
-    weight = 1.0 + (np.arange(120) % 2)
-    twice = np.repeat(np.arange(120), weight.astype(int))
-    model = kind(C=[0.1, 1.0], random_state=0, **TIGHT)
-    one = clone(model).fit(X, Y, sample_weight=weight)
-    two = clone(model).fit(X[twice], Y[twice])
-    same_answers(one, two, X, atol=1e-7)
 
 
 def test_weight_zero_equals_leaving_the_row_out(kind, data, rng):
@@ -218,39 +137,7 @@ def test_weight_zero_equals_leaving_the_row_out(kind, data, rng):
         np.testing.assert_allclose(one.edge_scores_, two.edge_scores_, atol=1e-5)
 
 
-def test_the_order_of_the_rows_does_not_matter(kind, data, rng):
-    X, Y = data
-    order = rng.permutation(120)
-    model = kind(C=[0.1, 1.0], random_state=0, **TIGHT)
-    same_answers(clone(model).fit(X, Y), clone(model).fit(X[order], Y[order]), X, atol=1e-7)
-
-
 # -------------------------------------------------------------------- scikit-learn's tools
-
-
-def test_same_seed_same_answer_for_any_number_of_threads(kind, data):
-    X, Y = data
-    fitted = [kind(random_state=3, n_jobs=n).fit(X, Y) for n in (1, 2, None)]
-    for other in fitted[1:]:
-        np.testing.assert_array_equal(fitted[0].predict_proba(X), other.predict_proba(X))
-        if kind is CTBN:
-            np.testing.assert_array_equal(fitted[0].edge_scores_, other.edge_scores_)
-
-
-def test_pickled_models_answer_the_same(kind, data):
-    X, Y = data
-    model = kind(C=1.0, random_state=0).fit(X, Y)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
-
-
-def test_clones_are_unfitted_and_equal(kind, data):
-    model = kind(C=[0.1, 1.0], cv=3, decision="hamming", random_state=0).fit(*data)
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    with pytest.raises(NotFittedError):
-        copy.predict(data[0])
 
 
 def test_pipelines_and_data_frames_from_a_scaler(kind, data):
@@ -300,18 +187,6 @@ def test_score_is_the_share_of_exact_matches(kind, data):
     assert model.score(X, Y, weight) == pytest.approx(np.average(right, weights=weight))
 
 
-def test_progress_is_shown_only_when_asked_for(kind, data, capsys, monkeypatch):
-    for name in ("TTY_INTERACTIVE", "TTY_COMPATIBLE", "FORCE_COLOR"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("TERM", "xterm")
-    kind(C=[0.1, 1.0], verbose=0).fit(*data)
-    assert capsys.readouterr() == ("", "")
-    kind(C=[0.1, 1.0], verbose=1).fit(*data)
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "choosing C" in printed.err or "labels alone" in printed.err
-
-
 # ------------------------------------------------------------------------------ sentences
 
 
@@ -320,70 +195,14 @@ def raises(message, model, *args, **kwargs):
         model.fit(*args, **kwargs)
 
 
-@pytest.mark.parametrize("C", [0, -1.0, np.nan, np.inf, [], [1.0, -1.0], [[1.0]], None])
-def test_bad_c(kind, data, C):
-    raises(r"C=.* must be a positive number", kind(C=C), *data)
-
-
-@pytest.mark.parametrize("C", ["strong", ["weak", "strong"]])
-def test_c_that_is_no_number(kind, data, C):
-    raises(r"C=.* must be a positive number", kind(C=C), *data)
-
-
-@pytest.mark.parametrize("cv", [1, 0, -3, 0.0, 1.0, 1.5, True, "many", None])
-def test_bad_cv(kind, data, cv):
-    raises(r"cv=.* must be a number of folds", kind(cv=cv), *data)
-
-
-@pytest.mark.parametrize(("name", "value"), [("tol", 0), ("tol", -1e-4), ("max_iter", 0)])
-def test_bad_tolerances(kind, data, name, value):
-    raises(f"{name}={value!r} must be", kind(C=1.0, **{name: value}), *data)
-
-
-@pytest.mark.parametrize("decision", ["best", 3, None])
-def test_bad_decision(kind, data, decision):
-    raises(r"(no decision for the loss 'best')|(loss must be)", kind(decision=decision), *data)
-
-
 def test_lengths_that_differ(kind, data):
     X, Y = data
     raises("X has 119 rows but y has 120", kind(C=1.0), X[:-1], Y)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_features_that_are_not_finite(kind, data, value):
-    X, Y = data
-    X = X.copy()
-    X[3, 1] = value
-    raises("NaN|infinity", kind(C=1.0), X, Y)
-    model = kind(C=1.0).fit(*data)
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        model.predict(X)
-
-
-def test_another_number_of_features(kind, data):
-    model = kind(C=1.0).fit(*data)
-    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 4"):
-        model.predict(data[0][:, :3])
-
-
 def test_weights_that_cannot_be(kind, data):
     raises("[Ss]ample weights .*zero", kind(C=1.0), *data, sample_weight=np.zeros(120))
     raises("[Nn]egative", kind(C=1.0), *data, sample_weight=np.full(120, -1.0))
-
-
-def test_classifiers_without_probabilities(kind, data):
-    raises("has no predict_proba", kind(estimator=LinearSVC()), *data)
-
-
-def test_labels_that_are_missing(kind, data):
-    raises("requires y to be passed", kind(), data[0], None)
-
-
-def test_questions_before_fitting(kind, data):
-    for ask in ("predict", "predict_proba", "joint"):
-        with pytest.raises(NotFittedError):
-            getattr(kind(), ask)(data[0])
 
 
 def test_too_few_iterations_are_a_warning(kind, data):
@@ -392,11 +211,6 @@ def test_too_few_iterations_are_a_warning(kind, data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kind(C=1.0).fit(*data)
-
-
-@pytest.mark.parametrize("min_rows", [-1, np.nan, "few"])
-def test_bad_min_rows(data, min_rows):
-    raises(r"min_rows=.* must be", CTBN(C=1.0, min_rows=min_rows), *data)
 
 
 # ----------------------------------------------------------------- scikit-learn's own tools

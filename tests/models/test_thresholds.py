@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import Perceptron
 from sklearn.metrics import f1_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -159,31 +157,6 @@ def test_sparse_rows_and_texts(rng):
 
 def _halves(n):
     return [(np.arange(n // 2, n), np.arange(n // 2)), (np.arange(n // 2), np.arange(n // 2, n))]
-
-
-def test_any_number_of_jobs_gives_the_same_thresholds(rng):
-    X, Y = make_data(rng)
-    one, two = (
-        ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0, n_jobs=n).fit(X, Y)
-        for n in (1, 2)
-    )
-    np.testing.assert_array_equal(one.thresholds_, two.thresholds_)
-
-
-def test_clone_and_grid(rng):
-    X, Y = make_data(rng)
-    model = ThresholdedClassifier(BinaryRelevance(C=1.0), cv=3)
-    assert clone(model).get_params()["estimator__C"] == 1.0
-    search = GridSearchCV(model, {"estimator__C": [0.1, 1.0]}, cv=2).fit(X, Y)
-    assert search.best_params_["estimator__C"] in (0.1, 1.0)
-
-
-def test_missing_labels_are_left_to_the_model(rng):
-    X, Y = make_data(rng)
-    Y = Y.astype(float)
-    Y[rng.random(Y.shape) < 0.1] = np.nan
-    model = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X, Y)
-    assert ((model.thresholds_ > 0) & (model.thresholds_ < 1)).all()
 
 
 def test_one_row_keeps_one_half(rng):

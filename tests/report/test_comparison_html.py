@@ -8,7 +8,7 @@ from html import unescape
 import numpy as np
 import pytest
 
-from colabel.comparing import ComparisonRequest, run_comparison
+from colabel import compare
 from colabel.models import JointClassifier, LabelClassifier
 from colabel.report import comparison_html
 from colabel.report.comparison_page import zoomed
@@ -31,7 +31,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(data):
-    return run_comparison(data, ComparisonRequest(["br", "ctbn"], 3))
+    return compare(data, models=["br", "ctbn"], cv=3)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
     file = tmp_path / "t.csv"
     file.write_text("\n".join(["size,grade,big", *lines]) + "\n")
     data = load_table(TableRequest(file, ["grade", "big"]))
-    found = run_comparison(data, ComparisonRequest(["ctbn"], 3))
+    found = compare(data, models=["ctbn"], cv=3)
     page = comparison_html(summarise(data), found)
     assert 'class="edge ' not in page
     for edge in found.graph["edges"]:
@@ -94,7 +94,7 @@ def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
 
 def test_of_a_model_without_a_graph_it_is_said_so(data, summary):
     """Also where it stands behind features, which have no graph either."""
-    found = run_comparison(data, ComparisonRequest(["forest+br"], 2))
+    found = compare(data, models=["forest+br"], cv=2)
     text = " ".join(Page(comparison_html(summary, found)).text.split())
     assert "ForestFeatures + BinaryRelevance finds no two labels that say anything of" in text
     assert "Take ForestFeatures + BinaryRelevance --model forest+br" in text

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from colabel.tables import answers_written, texts_of
-from colabel.tables.answers import csv_of
+from colabel.tables.predicting import csv_of
 
 
 def test_numbers_of_every_size(rng):

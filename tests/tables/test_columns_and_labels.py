@@ -182,5 +182,5 @@ def test_what_was_seen(tmp_path):
     assert "The labels p, q are the same in every row" in text
     other = summarise(load_table(TableRequest(file, ["p", "grade"], drop=["q", "always"])))
     assert other.labels[1].counts == {"1": 10, "2": 10, "0": 9}
-    assert "1 label entry missing" in " ".join(other.warnings)
+    assert "1 missing label:" in " ".join(other.warnings)
     assert other.labels_per_row is None

@@ -19,9 +19,10 @@ from colabel.tables.columns import (
     ColumnStatistics,
     NumberStatistics,
     TextStatistics,
-    WordStatistics,
+    count_words,
 )
-from colabel.tables.preprocessing import CategoryTable, NumberTable, WordTable
+from colabel.tables.model import CategoryTable, NumberTable, WordTable
+from colabel.tables.source import added
 
 N = 240
 CUTS = [[N], [1, 2, 3, N], [80, 160, N], [100, 101, 239, N]]
@@ -67,8 +68,7 @@ def learned(parts, columns):
     counted = reduce(add, map(ColumnStatistics.of, parts))
     preprocessor = Preprocessor(columns)
     words = [preprocessor.count_words(part) for part in parts]
-    every = {name: reduce(add, [w[name] for w in words]) for name in words[0]}
-    return preprocessor.fit_statistics(counted, every)
+    return preprocessor.fit_statistics(counted, reduce(added, words))
 
 
 def assert_same(one, other, frame):
@@ -141,10 +141,10 @@ def test_categories_as_scikit_learn(rng, n_values):
 def test_words_as_scikit_learn(frame):
     texts = np.array([text or "" for text in frame.column("note")], dtype=object)
     expected = TfidfVectorizer(strip_accents="unicode", sublinear_tf=True, min_df=2).fit(texts)
-    table = WordTable.of_statistics(WordStatistics.of(*coded(texts)))
+    table = WordTable.of_counts(count_words(*coded(texts)), N)
     assert list(table.words) == expected.get_feature_names_out().tolist()
     np.testing.assert_allclose(table.idf, expected.idf_)
-    assert WordTable.of_statistics(WordStatistics.of(*coded(texts[:0]))).words == ()
+    assert WordTable.of_counts(count_words(*coded(texts[:0])), 0).words == ()
     np.testing.assert_allclose(
         table.transform(*coded(texts)).toarray(), expected.transform(texts).toarray()
     )
@@ -157,3 +157,10 @@ def test_too_many_values_are_no_category(frame, monkeypatch):
     assert counted.counts is None
     assert counted.n_known == N
     assert "key" in choose_columns(reduce(add, map(ColumnStatistics.of, [frame]))).left_out
+
+
+def test_the_words_of_most_rows_are_kept(monkeypatch):
+    monkeypatch.setattr("colabel.tables.model._MOST_WORDS", 2)
+    counts = count_words(["so bad bad bad", "so it", "it so", "bad it"], np.array([0, 1, 1, 2, 3]))
+    assert counts == {"so": 4, "it": 4, "bad": 2}
+    assert WordTable.of_counts(counts, 5).words == ("it", "so")

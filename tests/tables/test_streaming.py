@@ -107,7 +107,7 @@ def test_counts_of_parts_are_not_held_together(tmp_path, rows):
         def watched(part):
             n_alive.append(sum(own() is not None for own in counted))
             found = function(part)
-            counted.append(weakref.ref(found.every))
+            counted.append(weakref.ref(found["every"]))
             return found
 
         return one_by_one(what, watched if what == "counting" else function, parts, combine)

@@ -57,20 +57,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (
-    demo,
-    compare,
-    fit,
-    predict,
-    evaluate,
-    audit,
-    rules,
-    ask,
-    explain,
-    explore,
-    models,
-):
-    app.command(cls=Plain)(_command)
+for _one in (demo, compare, fit, predict, evaluate, audit, rules, ask, explain, explore, models):
+    app.command(cls=Plain)(_one)
 app.add_typer(datasets)
 
 

@@ -386,26 +386,27 @@ def write_answers(
     quiet: bool,
     labels: Sequence[str] = (),
     formulas: bool = False,
-) -> int:
+) -> tuple[int, list[str]]:
     """Write answers as CSV or Parquet; on a terminal the first of them, for people to read.
 
-    `labels` are columns of zeros and ones, which people read as a set. Returns of how many rows.
+    `labels` are columns of zeros and ones, which people read as a set. Returns the number of rows
+    and the names of the columns.
     """
     from colabel.tables import answers_written
 
     if target is None and sys.stdout.isatty():
         return _show(found, labels)
-    n_rows = 0
+    n_rows, header = 0, list[str]()
     shown = stderr_is_terminal() and not quiet
     with row_counter(what, shown=shown) as count, answers_written(target, safe=not formulas) as w:
         for answers in found:
             w(answers)
-            n_rows += answers.num_rows
+            n_rows, header = n_rows + answers.num_rows, answers.column_names
             count(answers.num_rows)
-    return n_rows
+    return n_rows, header
 
 
-def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> int:
+def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> tuple[int, list[str]]:
     """Print the first rows as a table; it has as many columns as the screen has room for."""
     from colabel.tables import texts_of
 
@@ -436,7 +437,7 @@ def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> int:
     left_out += ["more rows"] if more else []
     if left_out:
         say(f"There are {' and '.join(left_out)}: -o out.csv writes everything.", None)
-    return len(rows)
+    return len(rows), names
 
 
 def say(sentence: str, target: Path | None) -> None:

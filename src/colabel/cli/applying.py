@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _console as ui
-from colabel.core.files import refuse_input
+from colabel.core.files import check_not_input
 from colabel.core.progress import columns, row_counter
 
 if TYPE_CHECKING:
     from colabel.tables import Frame, Predictor, TableModel
 
-_DECISION = "subset, hamming, f1 or jaccard: what the labels are chosen for."
+_DECISION = "subset, hamming, f1, micro_f1, macro_f1 or jaccard: what labels are chosen for."
 _COVERAGE = (
     "Also label sets that contain the true one with at least this probability, and labels that are"
     " sure; for a model fitted with --conformal."
@@ -101,25 +101,19 @@ def predict(
     started = time.perf_counter()
 
     def answer(part: Path, target: Path | None) -> None:
-        nonlocal n_rows
+        nonlocal n_rows, header
         if target is not None:
-            tables.answers.check_ending(target)
+            tables.predicting.check_ending(target)
         predictor = tables.Predictor(fitted, tables.open_table(part, options), request)
-
-        def noted() -> Iterator[Any]:
-            nonlocal header
-            for found in predictor.answers():
-                header = found.column_names
-                yield found
-
-        n_rows += ui.write_answers(
-            noted(), target, "predicting", quiet=quiet, labels=labels, formulas=formulas
+        n, header = ui.write_answers(
+            predictor.answers(), target, "predicting", quiet=quiet, labels=labels, formulas=formulas
         )
+        n_rows += n
 
     # "out/" arrives as "out"
     into_folder = target is not None and (target.is_dir() or not target.suffix)
     if len(parts) == 1 and not into_folder:
-        refuse_input(target, *parts, model)
+        check_not_input(target, *parts, model)
         answer(parts[0], target)
     elif target is None:
         raise tables.TableError(
@@ -141,7 +135,7 @@ def predict(
     elif not quiet:
         where = f" to {target}" if target else ""
         before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
-        speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows a second"
+        speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows per second"
         ui.say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
 
 
@@ -183,16 +177,19 @@ def ask(
 
     target = _answer_file(output_file)
     if target is not None:
-        tables.answers.check_ending(target)
-        refuse_input(target, table, model)
+        tables.predicting.check_ending(target)
+        check_not_input(target, table, model)
     source = tables.open_table(table, options)
     asker = tables.Asker(ui.load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
-    n_rows = ui.write_answers(asker.answers(), target, "asking", quiet=quiet, formulas=formulas)
+    n_rows, _ = ui.write_answers(asker.answers(), target, "asking", quiet=quiet, formulas=formulas)
     if quiet:
         return
     where = f" to {target}" if target else ""
-    ui.say(f"{n_rows:,} rows asked about{where} in {time.perf_counter() - started:.1f} s.", target)
+    ui.say(
+        f"Questions about {n_rows:,} rows written{where} in {time.perf_counter() - started:.1f} s.",
+        target,
+    )
     if n_rows and not asker.n_open:
         ui.note(
             f"{table} knows every label of every row, so there was nothing to ask: leave cells "
@@ -224,7 +221,7 @@ def evaluate(
     """
     from colabel import comparing, report, tables
 
-    refuse_input(page, table, model)
+    check_not_input(page, table, model)
     fitted = ui.load_table_model(model, trust=trust)
     scores = comparing.evaluate_table(fitted, tables.open_table(table, options))
     if page is not None:
@@ -292,7 +289,7 @@ def explain(
     from colabel.models.evidence.record import explain_row
     from colabel.report import text
 
-    refuse_input(page, table, model, against)
+    check_not_input(page, table, model, against)
     fitted = ui.load_table_model(model, trust=trust)
     console = ui.output()
     if table is None:
@@ -399,14 +396,10 @@ def _explain_overall(console: Console, model: TableModel, source: Any, *, as_jso
         shown = columns("one", "other", ">nats", "")
         for edge in found.graph["edges"][:_SHOWN]:
             ends = (escape(found.graph["labels"][edge[end]]) for end in ("from", "to"))
-            kind = {1: "attract", -1: "repel"}.get(_sign(edge), "")
+            change = edge["given_on"] - edge["given_off"]  # NaN where there is none
+            kind = "attract" if change > 0 else "repel" if change < 0 else ""
             shown.add_row(*ends, f"{edge['nats']:.3f}", kind)
         console.print(shown if found.graph["edges"] else "None do.")
-
-
-def _sign(edge: Any) -> int:
-    change = edge["given_on"] - edge["given_off"]
-    return 0 if change != change else 1 if change > 0 else -1
 
 
 def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
@@ -452,7 +445,7 @@ def explore(
     from colabel.models import ConformalSets
     from colabel.rules import Rules
 
-    refuse_input(page, table, model)
+    check_not_input(page, table, model)
     fitted = ui.load_table_model(model, trust=trust)
     source = tables.open_table(table, options)
     predictor = tables.Predictor(fitted, source, tables.PredictionRequest(keep=keep))
@@ -493,8 +486,8 @@ def explore(
     explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph, rules)
     report.write_exploration_html(page, explored, f"{table.name}: ask the joint")
     ui.say(
-        f"{len(found):,} rows with {explored.n_vectors:,} label sets, {explored.listed_text} of "
-        f"the probability of a row on average, are in {page}.",
+        f"{page} shows {len(found):,} rows with {explored.n_vectors:,} label sets, which hold "
+        f"{explored.listed_text} of a row's probability on average.",
         page,
     )
     if more and not quiet:

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _console as ui
-from colabel.core.files import refuse_input, written_whole
+from colabel.core.files import check_not_input, written_whole
 from colabel.core.progress import columns
 
 if TYPE_CHECKING:
@@ -44,13 +44,14 @@ _TIME_LIMIT = "Models that would not be done within it are left out, the slowest
 _COMPARED_RULES = "Rules on label sets: models are compared with and without them."
 
 _MODEL = (
-    "auto (a forest of label vectors and a chain on forest features), or one of {models}."
+    "auto (two forests of label vectors and a chain on forest features), or one of {models}."
     " {features}"
 )
 _FIX = (
     "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
     " what changed."
 )
+_EXPLAIN = "Name the columns and other labels that speak against so many of the worst labels."
 _SHOWN = 15  # labels on the screen
 
 
@@ -62,7 +63,9 @@ def compare(
     ] = "default",
     cv: ui.Folds = 5,
     measure: Annotated[str, ui.opt("NAME", _MEASURE, default=_DECISIVE)] = "",
-    decision: Annotated[str, ui.opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
+    decision: Annotated[
+        str, ui.opt("LOSS", "subset, hamming, f1, micro_f1, macro_f1 or jaccard.")
+    ] = "subset",
     thresholds: ui.Thresholds = False,
     calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
     coverage: Annotated[float | None, ui.opt("P", _COVERAGE, default=False)] = None,
@@ -108,41 +111,44 @@ def compare(
     from colabel.tables.loading import column_of
 
     table, options = request.path, request.options
-    wanted = comparing.ComparisonRequest(
-        models or "default",
-        cv,
-        seed,
-        measure,
-        decision,
-        thresholds,
-        calibrate,
-        coverage,
-        comparing.MOST_ROWS if max_rows is None else max_rows or None,
-        jobs,
-        graph=not no_report,
-        groups=column_of(table, options, groups) if groups else None,
-        times=column_of(table, options, time, in_order=True) if time else None,
-        weights=column_of(table, options, weights) if weights else None,
-        time_limit=time_limit,
-        rules="" if rules is None else Rules.load(rules),
-    )
+    most = comparing.MOST_ROWS if max_rows is None else max_rows or None
     report = None if no_report else report_file
-    refuse_input(report, table)
+    check_not_input(report, table)
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
     summary = tables.summarise(data)
     console = ui.output()
     if not (quiet or as_json):
         text.show_summary(console, summary)
-        if wanted.max_rows is not None and data.features.n_rows > wanted.max_rows:
+        if most is not None and data.features.n_rows > most:
             console.print(
-                f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
-                " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
+                f"  [yellow]![/yellow] Compared on {most:,} of these rows, drawn at random:"
+                " --max-rows takes more, or all with 0. The model is fitted to all of them."
             )
     reached: list[Progress] = []
     try:
         with watched(reached, quiet=quiet) as watch:
-            comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
+            comparison = comparing.compare(
+                data,
+                models=models or "default",
+                cv=cv,
+                measure=measure,
+                decision=decision,
+                thresholds=thresholds,
+                calibrate=calibrate,
+                coverage=coverage,
+                max_rows=most,
+                groups=column_of(table, options, groups) if groups else None,
+                times=column_of(table, options, time, in_order=True) if time else None,
+                weights=column_of(table, options, weights) if weights else None,
+                time_limit=time_limit,
+                rules="" if rules is None else Rules.load(rules),
+                graph=not no_report,
+                random_state=seed,
+                n_jobs=jobs,
+                store=checkpoint,
+                verbose=watch,
+            )
     except KeyboardInterrupt:
         _show_stopped(console, reached[-1] if reached else None, checkpoint)
 
@@ -195,7 +201,8 @@ def watched(
                 printed.add(name)
             if status is not None and progress.left:
                 (name, fold), seconds = progress.left[0], progress.seconds_left
-                done = f"{progress.n_parts - len(progress.left)} of {progress.n_parts} folds done"
+                n_parts = len(progress.parts)
+                done = f"{n_parts - len(progress.left)} of {n_parts} folds done"
                 left = f", about {timedelta(seconds=round(seconds))} left" if seconds > 0 else ""
                 status.update(f"{name}, fold {fold + 1}: {done}{left}")
 
@@ -209,9 +216,9 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     done = {} if last is None else {n: own for n, own in last.answers.items() if own}
     if last is not None and done:
         results = {name: last.result(name) for name in done}
-        text.show_scores(console, results, last.n_folds, last.request.measure)
+        text.show_scores(console, results, len(last.folds), last.measure)
         folds = ", ".join(f"{name} {len(own)}" for name, own in done.items())
-        console.print(f"Folds done of {last.n_folds}: {folds}.")
+        console.print(f"Folds done of {len(last.folds)}: {folds}.")
     ui.fail(
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
         ui.INTERRUPTED,
@@ -222,7 +229,7 @@ def _fit_command(
     request: TableRequest, comparison: TableComparison, weights: str, rules: Path | None
 ) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
-    options, asked = request.options, comparison.request
+    options, decision = request.options, comparison.decided_by
     model, ruled, _ = comparison.recommended.partition(", ruled")
     several = {
         "--labels": request.labels,
@@ -243,12 +250,12 @@ def _fit_command(
     words = ["colabel", "fit", str(request.path)]
     words += [word for name, own in several.items() for value in own for word in (name, value)]
     words += [word for name, own in single.items() if own is not None for word in (name, own)]
-    if asked.thresholds:
+    if decision == "thresholds":
         words.append("--thresholds")
-    elif asked.decision != "subset":
-        words += ["--set", f"decision={asked.decision}"]
+    elif decision != "subset":
+        words += ["--set", f"decision={decision}"]
     words += ["--calibrate"] * comparison.calibration_helps
-    words += ["--conformal"] * (comparison.sets is not None and not asked.thresholds)
+    words += ["--conformal"] * (comparison.sets is not None and decision != "thresholds")
     return shlex.join([*words, "-o", "model.colabel"])
 
 
@@ -266,6 +273,7 @@ def audit(
         float, ui.opt("P", "How probably wrong a label must be.", min=0.5, max=1.0)
     ] = 0.9,
     most: Annotated[int, ui.opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
+    explain: Annotated[int, ui.opt("N", _EXPLAIN, min=0)] = 100,
     rules: ui.RulesFile = None,
     groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
     seed: ui.Seed = 0,
@@ -289,15 +297,15 @@ def audit(
     from colabel import comparing, report, tables
     from colabel.rules import Rules
 
-    tables.answers.check_ending(output_file)
+    tables.predicting.check_ending(output_file)
     for target in (output_file, page, fix):
-        refuse_input(target, request.path)
+        check_not_input(target, request.path)
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
     request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
     with ui.working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
-        found = comparing.audit_table(data, model, cv, seed, known, own)
+        found = comparing.audit_table(data, model, cv, seed, known, own, explain)
     cells = found.worst_labels[:most]
     rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
     names = [found.space.names[i] for i in at]
@@ -309,7 +317,7 @@ def audit(
         "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
         "wrong": found.wrong[cells[:, 0], at],
         "gain": found.log_odds[cells[:, 0], at],
-        "against": found.said_against(cells),
+        "against": [found.against(*cell) for cell in cells.tolist()],
         "surprise": found.surprise[cells[:, 0]],
     }
     with tables.answers_written(output_file) as write:
@@ -328,10 +336,10 @@ def audit(
     console = ui.output()
     shown = columns(">row", "label", "given", ">P(given)", "rather", ">P(wrong)", "against it")
     n_suspicious = int((listed["wrong"] > 0.1).sum())
-    for row, name, was, p, rather, wrong, _, against, _ in list(zip(*listed.values(), strict=True))[
-        : min(_SHOWN, n_suspicious)
-    ]:
-        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", against)
+    lines = list(zip(*listed.values(), strict=True))[: min(_SHOWN, n_suspicious)]
+    for row, name, was, p, rather, wrong, _, against, _ in lines:
+        most_against = against.partition(";")[0]
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", most_against)
     if n_suspicious:
         console.print(shown)
     else:
@@ -365,7 +373,7 @@ def _rates(found: Audit) -> str:
     said = f"{noise['forgotten'].rate:.1%} forgotten, {noise['added'].rate:.1%} added"
     each = {name: found.noise(name)["forgotten"] for name in found.space.names}
     often = [name for name, rate in each.items() if rate.low > 2 * noise["forgotten"].rate + 0.02]
-    if often:
+    if often and noise["forgotten"].rate >= 0.001:
         worst = max(often, key=lambda name: each[name].rate)
         said += f"; {worst} is forgotten most ({each[worst].rate:.0%})"
     return said
@@ -385,7 +393,7 @@ def _write_fixed(
 
     from colabel.tables import TableError
     from colabel.tables.csv_file import CsvSource
-    from colabel.tables.text import LONGEST_LINE, open_text
+    from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
     endings = path.name.lower().removesuffix(".gz")
@@ -455,7 +463,7 @@ def rules(
     from colabel.rules import Rules
     from colabel.tables import load_table
 
-    refuse_input(output_file, request.path)
+    check_not_input(output_file, request.path)
     data = load_table(request)
     console = ui.output()
     if check is not None:
@@ -468,7 +476,8 @@ def rules(
     lines = [f"# Rules that all {data.features.n_rows:,} rows obey. Delete what need not hold."]
     for one in Rules.suggest(data.labels.Y, data.labels.names, min_support=support):
         lines.append(f"{one.rule.text}  # {one.support:,} rows could have broken it")
-    if len(lines) == 1:
+    n_rules = len(lines) - 1
+    if not n_rules:
         lines = [
             f"# No rule on two 0/1 labels holds in all {data.features.n_rows:,} rows and could "
             f"have been broken by {support:,} of them."
@@ -478,4 +487,4 @@ def rules(
         return
     with written_whole(output_file) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    console.print(f"{len(lines) - 1:,} rules are in {output_file}.", markup=False, soft_wrap=True)
+    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.", output_file)

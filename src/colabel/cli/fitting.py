@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _console as ui
-from colabel.core.files import refuse_input, scratch_folder
+from colabel.core.files import check_not_input, scratch_folder
 from colabel.core.progress import pass_counter, row_counter
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def fit(
         inner = estimator.estimator if conformal else estimator
         ruled = RuledClassifier(inner, str(known), decision=model_inside(inner).decision)
         estimator = estimator.set_params(estimator=ruled) if conformal else ruled
-    refuse_input(output_file, *parts)
-    refuse_input(checkpoint, *parts)
+    check_not_input(output_file, *parts)
+    check_not_input(checkpoint, *parts)
     is_watched = ui.stderr_is_terminal() and not quiet
     console = ui.output()
     summary: TableSummary | None = None
@@ -227,7 +227,7 @@ def _fit_parts(
     shown: bool,
 ) -> TableModel:
     """Fit a model to a table in parts; `seen` is called with what was seen before it is learned."""
-    from colabel.core.optional import require
+    from colabel.core.lazy import require
     from colabel.learn.chunks.chunked_data import counting_passes
     from colabel.models.wrapped import title_of
     from colabel.tables import TableError, TableModel, prepare_parts

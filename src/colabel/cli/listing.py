@@ -18,7 +18,6 @@ from colabel.core.files import written_whole
 from colabel.core.progress import columns
 
 if TYPE_CHECKING:
-    from colabel.datasets import Dataset
     from colabel.joint import Joint
 
 _CLASS = re.compile(r'(?m)^class (\w+)\(([^)]*)\):\n    r?"""(.*)\n((?:[ \n].*\n?|\n)*)')
@@ -108,10 +107,7 @@ def export(
         str, typer.Argument(metavar="NAME", help=f"{BUNDLED}, or a name of colabel datasets.")
     ],
     output_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The CSV file.", show_default="NAME.csv"
-        ),
+        Path | None, ui.opt("FILE", "The CSV file.", "--output", "-o", default="NAME.csv")
     ] = None,
 ) -> None:
     """Write a data set as a CSV file, features first, then labels.
@@ -120,6 +116,7 @@ def export(
 
       [cyan]colabel datasets export digit-traits -o digits.csv[/cyan]
     """
+    from colabel.core.arrays import dense
     from colabel.datasets import load, load_digit_traits
     from colabel.tables import TableError
 
@@ -128,7 +125,12 @@ def export(
     file = output_file or Path(f"{name}.csv")
     if data.n_rows * (data.n_features + data.n_labels) > _MOST_CELLS:
         raise TableError(f"{name!r} is too large for a CSV file: load it in Python.")
-    _write(data, file)
+    with written_whole(file) as part, part.open("w", encoding="utf-8", newline="") as text:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*data.feature_names, *data.label_names])
+        for i in range(data.n_rows):
+            cells = [("" if v != v else f"{v:.15g}") for v in dense(data.X[[i]])[0].tolist()]
+            writer.writerow([*cells, *("" if v is None else v for v in data.Y[i].tolist())])
     ui.output().print(
         f"{data.n_rows:,} rows, {data.n_features:,} features and {data.n_labels:,} labels "
         f"({', '.join(data.label_names[:8])}{', …' if data.n_labels > 8 else ''}) written to "
@@ -136,18 +138,6 @@ def export(
         markup=False,
         soft_wrap=True,
     )
-
-
-def _write(data: Dataset, file: Path) -> None:
-    rows = range(data.n_rows)
-    with written_whole(file) as part, part.open("w", encoding="utf-8", newline="") as text:
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*data.feature_names, *data.label_names])
-        for i in rows:
-            block: Any = data.X[[i]]
-            features = (block.toarray() if data.is_sparse else block)[0]
-            cells = [("" if v != v else f"{v:.15g}") for v in features.tolist()]
-            writer.writerow([*cells, *("" if v is None else v for v in data.Y[i].tolist())])
 
 
 @datasets.callback()
@@ -206,9 +196,9 @@ def demo(
         f"{data.n_labels} labels: {', '.join(data.label_names)}."
     )
     table = tables.table_of(data.X, data.Y, data.label_names)
-    request = comparing.ComparisonRequest(_SHOWN, folds, seed, max_rows=None, graph=False)
+    options: Any = {"cv": folds, "random_state": seed, "max_rows": None, "graph": False}
     with watched(quiet=not ui.stderr_is_terminal()) as watch:
-        found = comparing.run_comparison(table, request, watch)
+        found = comparing.compare(table, models=_SHOWN, verbose=watch, **options)
     show_scores(console, found.results, found.n_folds, "exact_match")
     right = {n: f"{100 * own.mean('exact_match'):.0f}" for n, own in found.results.items()}
     console.print(
@@ -227,9 +217,8 @@ def demo(
     ui.say(f"\nThe picture is in {output_dir / 'label_tree.svg'}.", output_dir)
     train, test = folds[0]
     rest = tables.table_of(data.X[train], data.Y[train], data.label_names)
-    model = tables.TableModel.fit(
-        request.estimators["ctbn"], rest.features, rest.choice, rest.labels
-    )
+    own = found.estimators["ctbn"]
+    model = tables.TableModel.fit(own, rest.features, rest.choice, rest.labels)
     _show_row(console, data.X[test], data.Y[test], test, model.joint(data.X[test]))
 
 

@@ -2,7 +2,6 @@ from colabel.comparing.auditing import audit as audit
 from colabel.comparing.auditing import audit_table as audit_table
 from colabel.comparing.comparison import DEFAULT_MODELS as DEFAULT_MODELS
 from colabel.comparing.comparison import MOST_ROWS as MOST_ROWS
-from colabel.comparing.comparison import ComparisonRequest as ComparisonRequest
 from colabel.comparing.comparison import TableComparison as TableComparison
 from colabel.comparing.comparison import ordered as ordered
 from colabel.comparing.describing import Description as Description
@@ -27,7 +26,6 @@ from colabel.comparing.result import ModelResult as ModelResult
 from colabel.comparing.result import recommend as recommend
 from colabel.comparing.running import Progress as Progress
 from colabel.comparing.running import compare as compare
-from colabel.comparing.running import run_comparison as run_comparison
 
 __all__ = [
     "MEASURES",

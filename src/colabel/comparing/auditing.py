@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import joblib
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from colabel.comparing.held_out import folds_of, rows_of
 from colabel.core.arrays import Array, Indices
 from colabel.decide import Audit
-from colabel.decide.corrections import corrections, log_conditionals, pooled, speaking_against
-from colabel.labels import EncodedLabels, LabelSpace
-from colabel.model_selection import LabelKFold
+from colabel.decide.corrections import (
+    corrections,
+    evidence_of_labels,
+    log_conditionals,
+    pooled,
+)
+from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.models import JointForest, ProbabilisticClassifierChain
+from colabel.models.evidence.evidence import evidence_of_row, feature_evidence
 from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
 from colabel.rules import Rules
 from colabel.tables import Preprocessor, TableData, make_model
+from colabel.tables.model import terms_of_row
+
+# Of what speaks against a label: labels and columns named, the fewest nats, rows compared with and
+# orders of replacing columns.
+_TERMS, _LEAST, _BACKGROUND, _ORDERS = 3, 0.2, 100, 20
 
 
 def auditors(random_state: int | None = 0) -> list[Any]:
     """Return the models that ``audit("auto", ...)`` asks.
 
     A forest of label vectors and a chain on forest features: they are nonlinear, cheap, and err
-    differently, so that both together are better than either.
+    differently, so that both together are better than either. And a few extra trees with leaves of
+    one row, which still see labels so rare that errors outnumber them.
     """
     chain = ProbabilisticClassifierChain(random_state=random_state)
     return [
         JointForest(random_state=random_state),
         make_pipeline(ForestFeatures(random_state=random_state), chain),
+        JointForest(100, kind="extra", min_samples_leaf=1, random_state=random_state),
     ]
 
 
@@ -45,6 +59,7 @@ def audit(
     label_names: Sequence[str] | None = None,
     rules: Rules | None = None,
     groups: Any = None,
+    n_explained: int = 20,
     n_jobs: int | None = None,
     random_state: int = 0,
 ) -> Audit:
@@ -61,7 +76,7 @@ def audit(
         "forest+pcc"). Several are weighed by how well they predict the given labels of rows that
         they have not seen; so is what each says of a label from the features alone, where its
         joint can say so exactly.
-        ``"auto"`` takes a `JointForest` and a chain on `ForestFeatures`.
+        ``"auto"`` takes two `JointForest` and a chain on `ForestFeatures`.
     X : (n, p)
         Anything the model takes.
     Y : (n, d)
@@ -73,7 +88,10 @@ def audit(
         What is known of label sets. Rows that break a rule come first.
     groups : (n,), optional
         Rows of equal value, such as one patient's, are judged by models that have seen none of
-        them; with a number of folds.
+        them.
+    n_explained : int, default=20
+        Of how many of the most suspicious labels to name what speaks against them, see
+        `Audit.evidence`: by the first model, which takes some hundredths of a second each.
     n_jobs : int, optional
         Processes.
     random_state : int, default=0
@@ -108,9 +126,7 @@ def audit(
     if not models:
         raise ValueError("No model was given to audit with.")
     space, codes = LabelSpace.infer(Y, label_names)
-    if groups is not None and isinstance(cv, int | np.integer):
-        cv = list(LabelKFold(int(cv), random_state=random_state).split(None, codes, groups))
-    folds = folds_of(cv, codes, random_state, X)
+    folds = folds_of(cv, codes, random_state, X, groups)
     asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(codes))
     if (asked != 1).any():
         row = int(np.flatnonzero(asked != 1)[0])
@@ -119,26 +135,29 @@ def audit(
         )
     jobs = [(one, train, test) for one in models for train, test in folds]
     answers = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_asked)(one, X, EncodedLabels(space, codes), train, test)
+        joblib.delayed(_held_out)(one, X, EncodedLabels(space, codes), train, test)
         for one, train, test in jobs
     )
     in_order = np.argsort(np.concatenate([test for _, test in folds]))
-    experts, against, surprise = [], None, np.zeros(len(codes))
+    experts, surprise = [], np.zeros(len(codes))
     for k in range(len(models)):
         own = answers[k * len(folds) : (k + 1) * len(folds)]
-        for opinion in zip(*(answer[0] for answer in own), strict=False):  # that all folds have
-            experts.append([np.concatenate(each)[in_order] for each in zip(*opinion, strict=True)])
+        for expert in zip(*(answer[0] for answer in own), strict=False):  # that all folds have
+            experts.append([np.concatenate(each)[in_order] for each in zip(*expert, strict=True)])
         surprise -= np.concatenate([answer[1] for answer in own])[in_order] / len(models)
-        if against is None and all(answer[2] is not None for answer in own):
-            labels, nats = zip(*(answer[2] for answer in own), strict=True)
-            against = np.concatenate(labels)[in_order], np.concatenate(nats)[in_order]
     broken = np.zeros(codes.shape, dtype=bool)
     if rules is not None:
         scopes = [list(node.scope) for node in rules.compiled(space).nodes]
         violations = rules.violations(EncodedLabels(space, codes))
         for row, place in zip(violations.rows, violations.broken, strict=True):
             broken[row, scopes[place]] = True
-    return corrections(pooled(experts, codes), space, codes, surprise, broken, against)
+    checked = corrections(pooled(experts, codes), space, codes, surprise, broken)
+    explained = {}
+    background = np.random.default_rng(random_state).permutation(len(codes))[:_BACKGROUND]
+    for row, label in checked.worst_labels[:n_explained].tolist():
+        fold = next(k for k, (_, test) in enumerate(folds) if row in test)
+        explained[row, label] = _evidence(answers[fold][2], X, checked, row, label, background)
+    return replace(checked, evidence=explained)
 
 
 def audit_table(
@@ -148,6 +167,7 @@ def audit_table(
     seed: int = 0,
     rules: Rules | None = None,
     groups: Any = None,
+    n_explained: int = 20,
 ) -> Audit:
     """Audit the labels of a table; preprocessing is learned anew without each fold."""
     models = auditors(seed) if model == "auto" else [make_model(model, seed)]
@@ -159,24 +179,58 @@ def audit_table(
         label_names=data.labels.names,
         rules=rules,
         groups=None if groups is None else np.asarray(groups)[data.row_numbers],
+        n_explained=n_explained,
         random_state=seed,
     )
 
 
-def _asked(
+def _held_out(
     model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
-) -> tuple[list[list[Array]], Array, tuple[Indices, Array] | None]:
-    """Fit a model without the test rows; return its opinions of them, and log-probabilities.
+) -> tuple[list[list[Array]], Array, Any]:
+    """Fit a model without the test rows; return experts on their labels, log-probabilities, itself.
 
-    Of a joint that sums exactly there is a second opinion, about each label from the features
-    alone, and what speaks against each label.
+    A joint whose sums are exact gives a second expert: each label from the features only.
     """
     fitted = clone(model).fit(rows_of(X, train), labels[train])
     joint = joint_of(fitted, rows_of(X, test))
     codes = labels.codes[test]
-    opinions, against = [log_conditionals(joint, codes)], None
+    experts = [log_conditionals(joint, codes)]
     if "sums" in joint.exact:
-        against = speaking_against(joint, codes, opinions[0])
         with np.errstate(divide="ignore"):
-            opinions.append([np.log(table) for table in joint.marginal_tables()])
-    return opinions, joint.log_prob_codes(codes), against
+            experts.append([np.log(table) for table in joint.marginal_tables()])
+    return experts, joint.log_prob_codes(codes), fitted
+
+
+def _evidence(
+    fitted: Any, X: Any, checked: Audit, row: int, label: int, background: Indices
+) -> list[tuple[str, float]]:
+    """Return what speaks most against a given label: other labels, and columns of the row.
+
+    A column adds its Shapley value, given the row's other labels, see `feature_evidence`.
+    """
+    own, codes = rows_of(X, np.array([row])), checked.codes[row]
+    terms = []
+    joint = joint_of(fitted, own)
+    if "sums" in joint.exact:
+        nats = evidence_of_labels(joint, codes, label, int(checked.suggestion[row, label]))
+        strongest = [j for j in np.argsort(-nats, kind="stable")[:_TERMS] if nats[j] >= _LEAST]
+        terms += [(checked.value_name(row, int(j)), float(nats[j])) for j in strongest]
+    known = [j for j in np.flatnonzero(codes != MISSING).tolist() if j != label]
+    options: dict[str, Any] = {
+        "labels": [label],
+        "given": {j: checked.space.classes[j][codes[j]] for j in known},
+        "n_orders": _ORDERS,
+    }
+    other = rows_of(X, background)
+    # columns that are not numbers, in a pipeline of the user's own, are not taken apart
+    with contextlib.suppress(ValueError, TypeError, NotImplementedError):
+        if isinstance(fitted, Pipeline) and isinstance(fitted[0], Preprocessor):
+            x, around = (fitted[0].transform(rows) for rows in (own, other))
+            columns = terms_of_row(fitted[0], own, x)
+            found = evidence_of_row(fitted[1:], x, around, columns, **options)
+        else:
+            found = feature_evidence(fitted, own, background=other, **options)
+        sign = -1.0 if found.values[0] == codes[label] else 1.0
+        added = [(str(term), sign * term.log_odds) for term in found.terms(0) if "column" in term]
+        terms += [term for term in added if term[1] >= _LEAST][:_TERMS]
+    return sorted(terms, key=lambda term: -term[1])

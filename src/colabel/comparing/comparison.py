@@ -1,18 +1,17 @@
-"""Models on the same folds of a table: what is asked for, and the record of what was found."""
+"""Models on the same folds of a table: which are compared, and the record of the results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from colabel.comparing import held_out
+from colabel.comparing.held_out import Folds, Task
 from colabel.comparing.result import (
     BASELINE,
     COMPARED,
@@ -22,11 +21,8 @@ from colabel.comparing.result import (
     is_better,
     plain,
 )
-from colabel.core.arrays import Array, Codes, Indices
-from colabel.core.optional import require
-from colabel.decide import Nonconformity, measured_coverage, resolve_decision
-from colabel.labels import MISSING
-from colabel.model_selection import LabelKFold, TimeFolds
+from colabel.core.arrays import Array
+from colabel.core.lazy import require
 from colabel.models import JointStack, RuledClassifier
 from colabel.models.around import thresholded
 from colabel.models.wrapped import model_inside, with_model_inside
@@ -60,138 +56,30 @@ Models: TypeAlias = (
 )
 
 
-@dataclass(frozen=True)
-class ComparisonRequest:
-    """What to compare and how.
+def made_models(
+    models: Models, seed: int, decision: str = "subset", rules: Rules | str = ""
+) -> dict[str, BaseEstimator]:
+    """Make the models that are to be compared, each under its name.
 
-    Attributes
-    ----------
-    models : str, estimator, sequence or mapping of them
-        Short or class names, as `make_model` takes them; "default" stands for `DEFAULT_MODELS`,
-        "all" for these and every other model. Or estimators, of colabel or of scikit-learn, which
-        are cloned; a mapping names them.
-    cv : int, splitter or iterable
-        Number of folds, in which every label is about equally common; or a splitter of
-        scikit-learn, or pairs of training and test rows.
-    seed : int
-    measure : str
-        The one that decides, by its title or its name in `MEASURES`; by default exact match, and
-        macro F1 with `thresholds`, which are tuned for it.
-    decision : str
-        Loss that predictions minimise.
-    thresholds : bool
-        Whether labels are predicted by thresholds of their own instead, tuned for the macro F1.
-    calibrate : bool
-        Whether the recommended model is also cross-validated with ``calibrate=True``.
-    coverage : float or None
-        Probability with which the recommended model's label sets shall hold the true one: how many
-        it takes is measured on rows held out.
-    max_rows : int or None
-        Rows of a sample that larger tables are compared on; None for all rows.
-    n_jobs : int
-        Processes; each model uses all cores by itself where it can.
-    graph : bool
-        Whether to fit the recommended model to all rows compared, and to measure which labels
-        depend on each other.
-    groups : (n,), optional
-        Rows of equal value, such as one patient's, are never in training and test at once.
-    times : (n,), optional
-        When each row was taken: training rows are older than all test rows.
-    weights : (n,), optional
-        How many rows each row stands for, in learning and in measures.
-    time_limit : float, optional
-        Seconds. Models that would not be done within them are left out, the slowest first; a fold
-        that has begun is finished.
-    rules : Rules or str
-        What is known about label sets: each model is compared twice, as it is and obeying them
-        ("ctbn, ruled").
+    Models given by name decide as asked. With rules, each model with a joint is there twice, as it
+    is and obeying them ("ctbn, ruled").
     """
-
-    models: Models = DEFAULT_MODELS
-    cv: Any = 5
-    seed: int = 0
-    measure: str = ""
-    decision: str = "subset"
-    thresholds: bool = False
-    calibrate: bool = False
-    coverage: float | None = None
-    max_rows: int | None = MOST_ROWS
-    n_jobs: int = 1
-    graph: bool = True
-    groups: Any = None
-    times: Any = None
-    weights: Any = None
-    time_limit: float | None = None
-    rules: Rules | str = ""
-    estimators: Mapping[str, BaseEstimator] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        titles = {m.title: name for name, m in COMPARED.items() if name != "seconds"}
-        wanted = self.measure or ("macro F1" if self.thresholds else "exact match")
-        measure = titles.get(wanted, wanted)
-        if measure not in titles.values():
-            raise TableError(
-                f"There is no measure {self.measure!r}: choose from {', '.join(titles)}."
-            )
-        object.__setattr__(self, "measure", measure)
-        resolve_decision(self.decision)
-        if self.groups is not None and self.times is not None:
-            raise TableError("Folds are made by groups or by time: give one of them.")
-        if self.coverage is not None and not 0 < self.coverage < 1:
-            raise TableError(f"coverage is {self.coverage:g}: give a probability, such as 0.9.")
-        if self.max_rows is not None and self.max_rows < 2:
-            raise TableError(f"max_rows is {self.max_rows}: give at least 2, or None for all rows.")
-        if isinstance(self.cv, Integral) and self.cv < 2:
-            raise TableError(f"cv is {self.cv}: give at least 2 folds.")
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise TableError(f"time_limit is {self.time_limit}: give a number of seconds.")
-        if self.thresholds and self.rules:
-            raise TableError("Thresholds decide each label by itself, against rules: give one.")
-        object.__setattr__(self, "estimators", self._made())
-
-    @property
-    def decided_by(self) -> str:
-        """The decision, or "thresholds"."""
-        return THRESHOLDS if self.thresholds else self.decision
-
-    def result(self, title: str, folds: Sequence[held_out.HeldOut]) -> ModelResult:
-        """Take the measures of a model's answers, decided as asked."""
-        return ModelResult.of(title, folds, self.decision, thresholds=self.thresholds)
-
-    def folds(self, codes: Codes, rows: Indices | None = None) -> held_out.Folds:
-        """Return the folds of rows (all by default) of the table, with labels in codes (n, d)."""
-        rows = np.arange(len(codes)) if rows is None else rows
-        if self.groups is None and self.times is None:
-            return held_out.folds_of(self.cv, codes, self.seed)
-        n_splits = int(self.cv) if isinstance(self.cv, Integral) else 5
-        try:
-            if self.times is not None:
-                return list(TimeFolds(np.asarray(self.times)[rows], n_splits).split())
-            splitter = LabelKFold(n_splits, random_state=self.seed)
-            return list(splitter.split(None, codes, np.asarray(self.groups)[rows]))
-        except ValueError as error:
-            raise TableError(str(error)) from error
-
-    def _made(self) -> dict[str, BaseEstimator]:
-        """Make the models, each under its name, deciding as asked."""
-        made: dict[str, BaseEstimator] = {}
-        for name, model in _named(self.models):
-            own = clone(model) if isinstance(model, BaseEstimator) else make_model(model, self.seed)
-            inner = model_inside(own)
-            if "decision" in inner.get_params(deep=False) and isinstance(model, str):
-                inner.set_params(decision=self.decision)
-            made.setdefault(name, own)
-            if self.rules and hasattr(inner, "joint"):
-                decision = inner.get_params(deep=False).get("decision", self.decision)
-                made.setdefault(
-                    f"{name}, ruled",
-                    RuledClassifier(clone(own), str(self.rules), decision=decision),
-                )
-        if not made:
-            raise TableError("No model is named: name at least one.")
-        if BASELINE in made:
-            raise TableError(f"A model cannot be called {BASELINE!r}: give it another name.")
-        return made
+    made: dict[str, BaseEstimator] = {}
+    for name, model in _named(models):
+        own = clone(model) if isinstance(model, BaseEstimator) else make_model(model, seed)
+        inner = model_inside(own)
+        if "decision" in inner.get_params(deep=False) and isinstance(model, str):
+            inner.set_params(decision=decision)
+        made.setdefault(name, own)
+        if rules and hasattr(inner, "joint"):
+            by = inner.get_params(deep=False).get("decision", decision)
+            ruled = RuledClassifier(clone(own), str(rules), decision=by)
+            made.setdefault(f"{name}, ruled", ruled)
+    if not made:
+        raise TableError("No model is named: name at least one.")
+    if BASELINE in made:
+        raise TableError(f"A model cannot be called {BASELINE!r}: give it another name.")
+    return made
 
 
 def _named(models: Models) -> Iterable[tuple[str, str | BaseEstimator]]:
@@ -224,7 +112,8 @@ def _named(models: Models) -> Iterable[tuple[str, str | BaseEstimator]]:
         yield name, model
 
 
-_MOST = 1000
+MOST_LISTED = 1000
+"""Label vectors in a set, at most."""
 
 
 @dataclass(frozen=True)
@@ -236,8 +125,8 @@ class CoveredSets:
     coverage : float
         Asked for.
     covered, size, cut : (n_folds,) array
-        Share of the rows whose set has the true vector, vectors a row, share of the rows whose set
-        has more than are listed.
+        Share of the rows whose set has the true vector, vectors per row, share of the rows whose
+        set would have more than `MOST_LISTED`.
     """
 
     coverage: float
@@ -245,43 +134,17 @@ class CoveredSets:
     size: Array
     cut: Array
 
-    @classmethod
-    def of(
-        cls, method: held_out.Method, task: held_out.Task, folds: Any, coverage: float
-    ) -> Self | None:
-        """Fit a method to each training fold and measure its sets; None if it cannot list any."""
-        lines = []
-        for train, test in folds:
-            ask = held_out.Ask(marginals=False, confidence=False, joint=True)
-            held = held_out.answer(held_out.learn(method, task, train), task, test, ask)
-            if held.joint is None:
-                return None
-            own, seen = held_out.OwnCodes(task.space, held.joint.space).to_own(held.true)
-            complete = (held.true != MISSING).all(axis=1)
-            rows = np.flatnonzero(seen & complete)
-            try:
-                rule = Nonconformity("mass", _MOST)
-                true = held.joint.space.values(own[rows])
-                found = measured_coverage(held.joint.rows(rows), true, coverage, rule)
-            except (ValueError, NotImplementedError):  # too few rows, or a family without lists
-                return None
-            # a value that no training row has is in no set
-            covered = found.covered.sum() / complete.sum()
-            lines.append((covered, found.size.mean(), found.cut.mean()))
-        return cls(coverage, *np.array(lines).T)
-
     @property
     def sentence(self) -> str:
-        """What was found, for people."""
+        """What was measured, for people."""
         error = ""
         if len(self.covered) > 1:
             error = f" ± {self.covered.std(ddof=1) / np.sqrt(len(self.covered)):.3f}"
-        cut = f" In {self.cut.mean():.0%} of the rows more than {_MOST} would be needed."
+        cut = f" In {self.cut.mean():.0%} of the rows more than {MOST_LISTED} would be needed."
         return (
             f"Fitted with --conformal, for a coverage of {self.coverage:g} it lists "
-            f"{self.size.mean():.1f} label sets a row; of the rows held out "
-            f"{self.covered.mean():.3f}{error} have the true one among them."
-            f"{cut * bool(self.cut.any())}"
+            f"{self.size.mean():.1f} label sets per row; they contain the true one in "
+            f"{self.covered.mean():.3f}{error} of the held-out rows.{cut * bool(self.cut.any())}"
         )
 
 
@@ -300,13 +163,19 @@ class TableComparison:
     ----------
     data : TableData
         The whole table.
-    request : ComparisonRequest
     task : Task
         The rows compared on and their labels: all of them, or a sample.
+    folds : list of (training rows, test rows)
+        Positions in `task`.
+    estimators : {name: estimator}
+        The models, not fitted.
+    measure : str
+        The one that decides, by its name in `MEASURES`.
+    decided_by : str
+        The loss that predictions minimise, or "thresholds".
     results : {name: ModelResult}
         In the order asked for, the baseline last.
     failed : {name: why}
-    n_folds : int
     recommended : str
         Name of the model to take.
     reason : str
@@ -320,25 +189,32 @@ class TableComparison:
         The recommended model with ``calibrate=True``, on the same folds, where asked for.
     sets : CoveredSets or None
         How many label sets the recommended model lists for a coverage, where asked for.
+    weights : (n,) or None
+        How many rows each row of the table stands for.
+    random_state : int
     """
 
     data: TableData
-    request: ComparisonRequest
-    task: held_out.Task
+    task: Task
+    folds: Folds
+    estimators: Mapping[str, BaseEstimator]
+    measure: str
+    decided_by: str
     results: Mapping[str, ModelResult]
     failed: Mapping[str, str]
-    n_folds: int
     recommended: str
     reason: str
     warnings: tuple[str, ...] = ()
     graph: Mapping[str, Any] | None = None
     calibrated: ModelResult | None = None
     sets: CoveredSets | None = None
+    weights: Any = None
+    random_state: int = 0
 
     @property
-    def measure(self) -> str:
-        """The measure that decides."""
-        return self.request.measure
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.folds)
 
     @property
     def best(self) -> ModelResult:
@@ -365,8 +241,8 @@ class TableComparison:
         if STACK in tried or not tried >= set(DEFAULT_MODELS):
             return ""
         return (
-            "Not tried: stack, which joins models like these by what they say of rows held out, "
-            "and takes several times as long as all of them. --models default,stack tries it too."
+            "Not tried: stack, which pools models like these with weights learned from held-out "
+            "rows and takes several times as long. --models default,stack includes it."
         )
 
     @property
@@ -433,17 +309,16 @@ class TableComparison:
         that was asked for and helped.
         """
         name = self.recommended if name is None else name
-        if name not in self.request.estimators:
+        if name not in self.estimators:
             raise TableError(
-                f"There is no model {name!r} here: choose from "
-                f"{', '.join(self.request.estimators)}."
+                f"There is no model {name!r} here: choose from {', '.join(self.estimators)}."
             )
-        model = self.request.estimators[name]
+        model = self.estimators[name]
         inner = model_inside(model)
         if self.calibration_helps and name == self.recommended:
             inner = clone(inner).set_params(calibrate=True)
         made = with_model_inside(model, inner)
-        return thresholded(made, self.request.seed) if self.request.thresholds else made
+        return thresholded(made, self.random_state) if self.decided_by == THRESHOLDS else made
 
     def fit(self, name: str | None = None) -> TableModel:
         """Fit a model to all rows of the table, by default the recommended one.
@@ -453,8 +328,8 @@ class TableComparison:
         TableModel
             Takes rows as the comparison did, and can be saved with `colabel.save`.
         """
-        data, weights = self.data, self.request.weights
-        own = None if weights is None else np.asarray(weights)[data.row_numbers]
+        data = self.data
+        own = None if self.weights is None else np.asarray(self.weights)[data.row_numbers]
         return TableModel.fit(self.estimator(name), data.features, data.choice, data.labels, own)
 
     def plot(self, measure: str | None = None, ax: Any = None) -> Any:
@@ -500,7 +375,7 @@ class TableComparison:
             "folds": self.n_folds,
             "rows": len(self.task.codes),
             "measure": COMPARED[self.measure].title,
-            "decision": self.request.decided_by,
+            "decision": self.decided_by,
             "recommended": self.recommended,
             "reason": self.reason,
             "warnings": list(self.warnings),
@@ -522,22 +397,16 @@ class TableComparison:
         sets = "" if self.sets is None else self.sets.sentence
         sentences = filter(None, (self.reason, self.sampled, *self.warnings, sets))
         said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        models = [own for name, own in self.results.items() if name != BASELINE]
-        best = {key: how.best([own.mean(key) for own in models]) for key, how in COMPARED.items()}
         rows = []
         for name in ordered(self.results, self.measure):
-            cells = [f'<th style="text-align:left">{escape(name)}</th>']
-            for key in COMPARED:
-                mean, text = self.results[name].mean(key), self.results[name].written(key)
-                marked = mean == best[key] and name != BASELINE
-                cells.append(f"<td>{f'<b>{text}</b>' if marked else text}</td>")
+            cells = "".join(f"<td>{self.results[name].written(key)}</td>" for key in COMPARED)
             shade = ' style="background:rgba(127,127,127,.15)"' * (name == self.recommended)
-            rows.append(f"<tr{shade}>{''.join(cells)}</tr>")
+            rows.append(f"<tr{shade}><th>{escape(name)}</th>{cells}</tr>")
         head = "".join(f"<th>{escape(how.title)}</th>" for how in COMPARED.values())
         return (
             f"<div><p><b>Take {escape(self.recommended)}.</b></p>{said}"
-            f'<div style="overflow-x:auto"><table><thead><tr><th style="text-align:left">model</th>'
-            f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
+            f'<div style="overflow-x:auto"><table><thead><tr><th>model</th>{head}</tr></thead>'
+            f"<tbody>{''.join(rows)}</tbody></table></div></div>"
         )
 
 

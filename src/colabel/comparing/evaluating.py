@@ -9,16 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import (
-    average_precision_score,
-    coverage_error,
-    label_ranking_loss,
-    precision_recall_fscore_support,
-)
+from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from colabel.comparing.held_out import Ask, Fitted, HeldOut, Task, answer
 from colabel.comparing.result import MEASURES, plain
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
 from colabel.tables import Frame, TableError, TableModel, read_chunks
@@ -28,7 +23,7 @@ from colabel.tables.table_labels import LabelStatistics
 if TYPE_CHECKING:
     import pandas as pd
 
-_RESAMPLED = 100
+_PARTS = 20  # of the rows, each of which is left out once for standard errors
 
 
 class Value(NamedTuple):
@@ -147,22 +142,20 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
     inner = model_inside(model)
     space = getattr(inner, "label_space_", None)
     task = Task(X, Y, *_every_value(space, Y, label_names))
-    fitted = Fitted(model, (), 0.0, 0.0, 0)
-    held_out = answer(fitted, task, np.arange(len(task.codes)), Ask(joint=False))
+    held_out = answer(Fitted(model), task, np.arange(len(task.codes)), Ask(joint=False))
     n_unseen = 0
     if held_out.log_prob is not None:
         n_unseen = int(np.isneginf(held_out.log_prob).sum())
-    rng = np.random.default_rng(0)
-    draws = rng.integers(0, len(task.codes), size=(_RESAMPLED, len(task.codes)))
-    seen = held_out
-    if n_unseen and held_out.log_prob is not None:
-        seen = held_out.some(np.flatnonzero(np.isfinite(held_out.log_prob)))
+    # standard errors by the jackknife: all measures again without each of some parts of the rows
+    values = _measured(held_out)
+    parts = np.random.default_rng(0).integers(0, _PARTS, size=len(task.codes))
+    left = [np.flatnonzero(parts != part) for part in np.unique(parts)]
+    again = [_measured(held_out.some(rows)) for rows in left if len(rows)]
     measures = {}
-    for name, measure in MEASURES.items():
-        asked = seen if measure.needs_log_prob else held_out
-        measures[name] = _with_error(measure.take, asked, draws % max(len(asked.codes), 1))
-    if task.space.is_indicator and held_out.marginals is not None:
-        measures |= _rankings(held_out)
+    for name, value in values.items():
+        each = np.array([own[name] for own in again])
+        error = each.std() * (len(each) - 1) ** 0.5 if len(each) > 1 else math.nan
+        measures[name] = Value(value, float(error))
     coverage = None
     if hasattr(inner, "p_values"):
         inner, rows = unwrapped(model, X)
@@ -191,7 +184,7 @@ def labelled_rows(model: TableModel, source: Source) -> tuple[Frame, Any]:
     read = source.storage()
     storage = {**{name: read[name] for name in columns}, **model.storage}
     frame = Frame.stacked(list(read_chunks(source, storage)))
-    counted = LabelStatistics.of(frame, columns, lambda i: f"{source.path}, row {i + 1}: ")
+    counted = LabelStatistics.of(frame, columns, source.path)
     labels = counted.reader(columns, separator).read(frame)
     Y: Any = labels.Y
     if separator:  # tags that the table lacks are in none of its rows
@@ -217,44 +210,47 @@ def _every_value(
     return space, space.encode(Y)
 
 
-def _with_error(take: Any, held_out: HeldOut, draws: Indices) -> Value:
-    """A measure, and its spread over rows drawn again."""
-    value = float(take(held_out))
-    if math.isnan(value):
-        return Value(value, math.nan)
-    again = [float(take(held_out.some(rows))) for rows in draws]
-    return Value(value, float(np.std(again)))
+def _measured(held_out: HeldOut) -> dict[str, float]:
+    """Take all measures; the log-loss of rows whose values all occur in training."""
+    seen = held_out
+    if held_out.log_prob is not None and np.isneginf(held_out.log_prob).any():
+        seen = held_out.some(np.flatnonzero(np.isfinite(held_out.log_prob)))
+    measures = {
+        name: float(measure.take(seen if measure.needs_log_prob else held_out))
+        for name, measure in MEASURES.items()
+    }
+    if held_out.space.is_indicator and held_out.marginals is not None:
+        measures |= _rankings(held_out.complete)
+    return measures
 
 
-def _rankings(held_out: HeldOut) -> dict[str, Value]:
-    """How well the marginals rank each row's labels; rows with all labels known."""
-    assert held_out.marginals is not None
-    complete = (held_out.true != MISSING).all(axis=1)
-    true, scores = held_out.true[complete], held_out.marginals[complete]
-    if not len(true):
+def _rankings(held_out: HeldOut) -> dict[str, float]:
+    """How well the marginals rank the labels of each row, all of which are known."""
+    true, scores = held_out.true == 1, held_out.marginals
+    if scores is None or not len(true):
         return {}
-    each: dict[str, Any] = {
-        name: [measure(true[[row]], scores[[row]]) for row in range(len(true))]
-        for name, measure in (
-            ("coverage_error", coverage_error),
-            ("ranking_loss", label_ranking_loss),
-        )
+    # labels that rank at least as high as each label of the row, and how many of them it lacks
+    coverage, wrong = np.zeros(len(true)), np.zeros(len(true))
+    for i in range(true.shape[1]):
+        above = scores >= scores[:, [i]]
+        coverage = np.maximum(coverage, np.where(true[:, i], above.sum(axis=1), 0))
+        wrong += np.where(true[:, i], (above & ~true).sum(axis=1), 0)
+    n_pairs = true.sum(axis=1) * (~true).sum(axis=1)
+    measures = {
+        "coverage_error": float(coverage.mean()),
+        "ranking_loss": float((wrong / np.maximum(n_pairs, 1)).mean()),
     }
     order = np.argsort(-scores, axis=1, kind="stable")
     for k in (1, 3, 5):
         if k <= true.shape[1]:
             top = np.take_along_axis(true, order[:, :k], axis=1)
-            each[f"precision_at_{k}"] = list(top.mean(axis=1))
-    root = len(true) ** 0.5
-    found = {
-        name: Value(float(np.mean(values)), float(np.std(values) / root))
-        for name, values in each.items()
-    }
+            measures[f"precision_at_{k}"] = float(top.mean())
     some = true.any(axis=0)
+    measures["macro_average_precision"] = math.nan
     if some.any():
         precision = average_precision_score(true[:, some], scores[:, some], average="macro")
-        found["macro_average_precision"] = Value(float(precision), math.nan)
-    return found
+        measures["macro_average_precision"] = float(precision)
+    return measures
 
 
 def _label_scores(held_out: HeldOut) -> list[LabelScores]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -19,12 +19,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.decide import Subset, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
-from colabel.model_selection import LabelKFold
+from colabel.model_selection import LabelKFold, TimeFolds
 from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import fit_arguments, model_inside, unwrapped
@@ -88,25 +87,18 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A method fitted to the training rows of a task, with the seconds that took."""
+    """A method fitted to rows, the seconds of fitting its model, and of everything."""
 
     model: Any
-    steps: tuple[Any, ...]
-    prepare_seconds: float
-    learn_seconds: float
-    n_train: int
+    steps: tuple[Any, ...] = ()
+    learn_seconds: float = 0.0
+    seconds: float = 0.0
 
     def prepared(self, X: Any) -> Any:
         """Return rows as the model takes them."""
         for step in self.steps:
             X = step.transform(X)
         return X
-
-    @property
-    def label_graph(self) -> LabelGraph | None:
-        """Which label depends on which, where the model says so."""
-        chosen = model_inside(self.model)
-        return chosen.label_graph() if hasattr(chosen, "label_graph") else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +129,10 @@ class HeldOut:
     joint : Joint or None
     graph : LabelGraph or None
         Which label depends on which, where the model says so.
-    seconds : (prepare, learn, predict)
-        For the steps, for the model, for joint and decision.
-    n_train : int
-    felt : float
-        Seconds for all of it, with everything that was asked.
+    predict_seconds : float
+        For the joint and the decision.
+    seconds : float
+        For everything: preparing, fitting, and all that was asked.
     weight : (m,) or None
     """
 
@@ -156,9 +147,8 @@ class HeldOut:
     decided: Mapping[str, Codes] = field(default_factory=dict)
     joint: Joint | None = None
     graph: LabelGraph | None = None
-    seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    n_train: int = 0
-    felt: float = 0.0
+    predict_seconds: float = 0.0
+    seconds: float = 0.0
     weight: Array | None = None
 
     @cached_property
@@ -232,18 +222,16 @@ def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) ->
     """Ask a fitted method about rows."""
     started = time.perf_counter()
     X = fitted.prepared(rows_of(task.X, test))
-    prepared = time.perf_counter() - started
     chunks = row_slices(len(test), len(test) if ask.joint else _ROWS_AT_ONCE)
     parts = [_answers(fitted.model, X[chunk], test[chunk], task, ask) for chunk in chunks]
     first, *others = [part for part, _ in parts]
     whole = first.in_order(*others) if others else first
-    before = fitted.prepare_seconds, fitted.learn_seconds
+    inner = model_inside(fitted.model)
     return replace(
         whole,
-        graph=fitted.label_graph,
-        seconds=(before[0] + prepared, before[1], sum(own for _, own in parts)),
-        n_train=fitted.n_train,
-        felt=sum(before) + time.perf_counter() - started,
+        graph=inner.label_graph() if hasattr(inner, "label_graph") else None,
+        predict_seconds=sum(own for _, own in parts),
+        seconds=fitted.seconds + time.perf_counter() - started,
         weight=None if task.weight is None else task.weight[test],
     )
 
@@ -259,7 +247,7 @@ def _fit(
     arguments = fit_arguments(_searched(method), names, weight)
     model = clone(method.model).fit(X, Y, **arguments)
     learned = time.perf_counter()
-    return Fitted(model, steps, prepared - started, learned - prepared, len(Y))
+    return Fitted(model, steps, learned - prepared, learned - started)
 
 
 _warm: set[str] = set()
@@ -373,74 +361,83 @@ class OwnCodes:
 
 # ------------------------------------------------------------------------ the loop
 
+Part = tuple[str, int]
+"""The name of a method, and a fold."""
 
-def folds_of(cv: Any, codes: Codes, seed: int, X: Any = None) -> Folds:
+
+def folds_of(
+    cv: Any, codes: Codes, seed: int, X: Any = None, groups: Any = None, times: Any = None
+) -> Folds:
     """Return the folds that a number, a splitter of scikit-learn, or pairs of rows stand for.
 
-    In folds of a number every label is about equally common.
+    Folds of a number have about the same share of every label, keep rows of equal `groups`
+    together, or train on rows that are older than all test rows by `times`.
     """
-    if isinstance(cv, Integral):
-        if len(codes) > _MOST_STRATIFIED:
-            return list(KFold(int(cv), shuffle=True, random_state=seed).split(codes))
-        try:
-            return list(LabelKFold(int(cv), random_state=seed).split(codes, codes))
-        except ValueError as error:
-            raise TableError(str(error)) from error
-    pairs = cv.split(codes if X is None else X, codes) if hasattr(cv, "split") else cv
-    folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
-    if not folds:
-        raise TableError("cv gives no fold: give at least one pair of training and test rows.")
-    return folds
-
-
-class Part(NamedTuple):
-    """One method on one fold.
-
-    Attributes
-    ----------
-    name : str
-        Of the method.
-    fold : int
-    """
-
-    name: str
-    fold: int
+    if groups is not None and times is not None:
+        raise TableError("Folds are made by groups or by time: give one of them.")
+    if not isinstance(cv, Integral):
+        pairs = cv.split(codes if X is None else X, codes, groups) if hasattr(cv, "split") else cv
+        folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+        if not folds:
+            raise TableError("cv gives no fold: give at least one pair of training and test rows.")
+        return folds
+    splitter: Any = LabelKFold(int(cv), random_state=seed)
+    if times is not None:
+        splitter = TimeFolds(np.asarray(times), int(cv))
+    elif groups is None and len(codes) > _MOST_STRATIFIED:
+        splitter = KFold(int(cv), shuffle=True, random_state=seed)
+    try:
+        return list(splitter.split(codes, codes, groups))
+    except ValueError as error:
+        raise TableError(str(error)) from error
 
 
 def parts_of(names: Iterable[str], n_folds: int) -> list[Part]:
-    """Return the parts of the work in their order.
+    """Return the methods and folds in their order.
 
     Every method is asked about the first fold before any is asked about the others, so that it is
     soon known how long each takes, and work that is stopped says something of all.
 
     Examples
     --------
-    >>> [f"{part.name}{part.fold}" for part in parts_of(["a", "b"], 3)]
+    >>> [f"{name}{fold}" for name, fold in parts_of(["a", "b"], 3)]
     ['a0', 'b0', 'a1', 'a2', 'b1', 'b2']
     """
     names = list(names)
-    later = [Part(name, fold) for name in names for fold in range(1, n_folds)]
-    return [Part(name, 0) for name in names] + later
+    return [(name, 0) for name in names] + [(n, k) for n in names for k in range(1, n_folds)]
 
 
-def answers_by_part(
+def cross_validate(
     methods: Mapping[str, Method],
     task: Task,
     folds: Folds,
-    parts: Iterable[Part],
     ask: Ask = _EVERYTHING,
     n_jobs: int = 1,
+    parts: Iterable[Part] | None = None,
 ) -> Iterator[tuple[Part, HeldOut | Exception]]:
-    """Work out parts in their order, each the answers or what stopped the method.
+    """Fit methods to the training rows of folds, and ask them about the others.
 
-    A method that failed is not asked again. With one process (`n_jobs`; -1 for all cores) the work
-    is done in this one.
+    Parameters
+    ----------
+    methods : {name: Method}
+    task : Task
+    folds : sequence of (training rows, test rows)
+    ask : Ask
+    n_jobs : int
+        Processes, -1 for all cores. With one, the work is done in this process.
+    parts : iterable of (name, fold), optional
+        What to do, in this order; by default all, see `parts_of`.
+
+    Yields
+    ------
+    part, found
+        The answers, or the error that stopped a method, which is not asked again.
     """
     failed: set[str] = set()
     jobs: Any = (
-        joblib.delayed(_answered)(part, methods[part.name], task, folds[part.fold], ask)
-        for part in parts
-        if part.name not in failed
+        joblib.delayed(_answered)(part, methods[part[0]], task, folds[part[1]], ask)
+        for part in (parts_of(methods, len(folds)) if parts is None else parts)
+        if part[0] not in failed
     )
     if int(joblib.effective_n_jobs(n_jobs)) == 1:
         answered = (work(*arguments) for work, arguments, _ in jobs)
@@ -448,8 +445,8 @@ def answers_by_part(
         pool: Any = joblib.Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="n_jobs")
         answered = pool(jobs)
     for part, found in answered:
-        if part.name not in failed:
-            failed |= {part.name} if isinstance(found, Exception) else set()
+        if part[0] not in failed:
+            failed |= {part[0]} if isinstance(found, Exception) else set()
             yield part, found
 
 
@@ -462,41 +459,3 @@ def _answered(
             return part, answer(learn(method, task, fold[0]), task, fold[1], ask)
         except (ValueError, NotImplementedError, MemoryError) as error:
             return part, error
-
-
-def cross_validate(
-    methods: Mapping[str, Method],
-    task: Task,
-    folds: Folds,
-    ask: Ask = _EVERYTHING,
-    advance: Callable[[str], None] = lambda name: None,
-    n_jobs: int = 1,
-) -> dict[str, tuple[HeldOut, ...] | Exception]:
-    """Fit every method to every fold's training rows, and ask it about the others.
-
-    Parameters
-    ----------
-    methods : {name: Method}
-    task : Task
-    folds : sequence of (training rows, test rows)
-    ask : Ask
-    advance : callable, optional
-        Called with the name of the method after each fold.
-    n_jobs : int
-        Processes, see `answers_by_part`.
-
-    Returns
-    -------
-    {name: answers}
-        In the order of the methods: n_folds `HeldOut`, or what stopped the method.
-    """
-    answers: dict[str, list[HeldOut]] = {name: [] for name in methods}
-    stopped: dict[str, Exception] = {}
-    parts = parts_of(methods, len(folds))
-    for part, found in answers_by_part(methods, task, folds, parts, ask, n_jobs):
-        if isinstance(found, Exception):
-            stopped[part.name] = found
-        else:
-            answers[part.name].append(found)
-            advance(part.name)
-    return {name: stopped.get(name) or tuple(own) for name, own in answers.items()}

@@ -108,7 +108,7 @@ COMPARED: dict[str, Measure] = {
         for name in ("exact_match", "joint_log_loss", "hamming_accuracy", "micro_f1", "macro_f1")
     },
     "seconds": Measure(
-        "seconds", lambda own: own.felt, False, "per fold, fit and answer", digits=2
+        "seconds", lambda own: own.seconds, False, "per fold, fit and answer", digits=2
     ),
 }
 """The measures of the demo and of comparisons, in the order of their tables."""
@@ -350,7 +350,7 @@ def _against_baseline(results: Mapping[str, ModelResult], chosen: str, measure: 
         return ""
     without = how.written(baseline.mean(measure))
     if is_better(results[chosen], baseline, measure):
-        return f" How often label sets occur, and nothing else, gives {without}."
+        return f" The baseline, which knows only how often label sets occur, has {without}."
     return (
         f" That is no better than without the features ({without}): they may say little about the "
         "labels."
@@ -409,7 +409,7 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
     better = {
         loss: result.decided_mean(loss, "macro_f1")
         for loss in result.decisions
-        if loss != decision and result.decided_mean(loss, "macro_f1") > now
+        if loss != decision and result.decided_mean(loss, "macro_f1") > now + 0.01
     }
     if better:
         best = max(better, key=lambda loss: better[loss])

@@ -8,33 +8,35 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from colabel.comparing import comparison, held_out
 from colabel.comparing.describing import dependence_graph
-from colabel.comparing.result import BASELINE, COMPARED, ModelResult, recommend, warnings_about
+from colabel.comparing.result import (
+    BASELINE,
+    COMPARED,
+    THRESHOLDS,
+    ModelResult,
+    recommend,
+    warnings_about,
+)
 from colabel.core.files import written_whole
-from colabel.decide import Decision
+from colabel.decide import Decision, Nonconformity, measured_coverage, resolve_decision
 from colabel.joint import Independent, Joint
+from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.models import JointClassifier
 from colabel.models.wrapped import model_inside, title_of, with_model_inside
 from colabel.rules import Rules
-from colabel.tables import (
-    Preprocessor,
-    TableData,
-    TableError,
-    TableRequest,
-    load_table,
-    table_of,
-)
+from colabel.tables import Preprocessor, TableData, TableError, TableRequest, load_table, table_of
 
 _DECIDED = "decided "
 _PACKAGES = ("colabel", "numpy", "scipy", "scikit-learn", "numba")
@@ -42,11 +44,6 @@ _PACKAGES = ("colabel", "numpy", "scipy", "scikit-learn", "numba")
 
 class LabelFrequencies(JointClassifier):
     """Every row gets the frequencies of the labels in the training rows.
-
-    Parameters
-    ----------
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
 
     Attributes
     ----------
@@ -72,84 +69,86 @@ class LabelFrequencies(JointClassifier):
         return Independent(self.label_space_, tables)
 
 
+@dataclass(eq=False)
 class Progress:
     """A comparison under way; what is finished is kept in a folder, if one is named.
 
     Attributes
     ----------
-    n_folds, n_parts : int
-        Folds, and folds of all models.
-    answers : {name: {fold: answers}}
-        Of the folds done.
+    methods : {name: Method}
+    task : Task
+    folds : list of (training rows, test rows)
+    ask : Ask
+    measure, decision, thresholds, n_jobs, time_limit, store
+        As `compare` takes them; the measure by its name in `MEASURES`.
+    answers : {name: {fold: HeldOut}}
+        Of the folds that are done.
     failed : {name: why}
-        Of models that cannot be compared.
-    request : ComparisonRequest
+        Models that cannot be compared.
     """
 
-    def __init__(
-        self,
-        methods: Mapping[str, held_out.Method],
-        task: held_out.Task,
-        folds: held_out.Folds,
-        ask: held_out.Ask,
-        request: comparison.ComparisonRequest,
-        store: Path | None,
-    ) -> None:
-        self.methods, self.task, self.folds, self.ask = methods, task, folds, ask
-        self.request, self.n_folds = request, len(folds)
-        self.parts = held_out.parts_of(methods, len(folds))
-        self.n_parts = len(self.parts)
-        self.answers: dict[str, dict[int, held_out.HeldOut]] = {name: {} for name in methods}
+    methods: Mapping[str, held_out.Method]
+    task: held_out.Task
+    folds: held_out.Folds
+    ask: held_out.Ask
+    measure: str
+    decision: str = "subset"
+    thresholds: bool = False
+    n_jobs: int = 1
+    time_limit: float | None = None
+    store: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.parts = held_out.parts_of(self.methods, len(self.folds))
+        self.answers: dict[str, dict[int, held_out.HeldOut]] = {name: {} for name in self.methods}
         self.failed: dict[str, str] = {}
         self.files: dict[held_out.Part, Path] = {}
-        if store is not None:
-            if store.exists() and not store.is_dir():
-                raise TableError(f"{store} is no folder, which answers could be kept in.")
-            self.files = {part: store / f"{self._key(part)}.npz" for part in self.parts}
+        if self.store is not None:
+            if self.store.exists() and not self.store.is_dir():
+                raise TableError(f"{self.store} is no folder, which answers could be kept in.")
+            self.files = {part: self.store / f"{self._key(*part)}.npz" for part in self.parts}
 
-    def _key(self, part: held_out.Part) -> str:
+    def _key(self, name: str, fold: int) -> str:
         """Fingerprint of what an answer depends on: rows, labels, fold, method and versions."""
-        X, task, method = self.task.X, self.task, self.methods[part.name]
+        X, task, method = self.task.X, self.task, self.methods[name]
         rows = (X.numbers, X.number_names, dict(X.texts), task.codes, task.space.names, task.weight)
         versions = (platform.python_version(), *map(metadata.version, _PACKAGES))
-        asked = (self.folds[part.fold], method.model, method.steps, self.ask)
+        asked = (self.folds[fold], method.model, method.steps, self.ask)
         return str(joblib.hash((joblib.hash(rows), *asked, versions)))
 
     def run(self, watch: Callable[[Progress], None]) -> None:
         """Work out what is not kept."""
         started = time.monotonic()
-        for part, file in self.files.items():
+        for (name, fold), file in self.files.items():
             with contextlib.suppress(Exception):  # damaged, in any of many ways: once more
-                self.answers[part.name][part.fold] = self._read(file, self.folds[part.fold][1])
+                self.answers[name][fold] = self._read(file, self.folds[fold][1])
         watch(self)
 
         def left() -> Iterator[held_out.Part]:
             for part in self.left:
                 self._leave_out(time.monotonic() - started)
-                if part.name not in self.failed:
+                if part[0] not in self.failed:
                     yield part
 
-        asked = (self.methods, self.task, self.folds, left(), self.ask, self.request.n_jobs)
-        for part, found in held_out.answers_by_part(*asked):
-            if isinstance(found, Exception):
-                self.failed[part.name] = " ".join(str(found).split()) or type(found).__name__
-            elif part.name not in self.failed:
-                self.answers[part.name][part.fold] = found
-                if part in self.files:
-                    self._write(self.files[part], found)
+        asked = (self.methods, self.task, self.folds, self.ask, self.n_jobs, left())
+        for (name, fold), answers in held_out.cross_validate(*asked):
+            if isinstance(answers, Exception):
+                self.failed[name] = " ".join(str(answers).split()) or type(answers).__name__
+            elif name not in self.failed:
+                self.answers[name][fold] = answers
+                if self.files:
+                    self._write(self.files[name, fold], answers)
             watch(self)
 
     def _leave_out(self, seconds: float) -> None:
         """Leave out models that would not be done within the time limit, the slowest first."""
-        limit = self.request.time_limit
-        if limit is None:
-            return
-        while True:
+        limit = self.time_limit
+        while limit is not None:
             cost: dict[str, float] = {}  # of what is left of each model, as far as is known
-            for part in self.left:
-                own = self.answers[part.name].values()
-                each = min((one.felt for one in own), default=0.0 if seconds < limit else np.inf)
-                cost[part.name] = cost.get(part.name, 0.0) + each
+            for name, _ in self.left:
+                own = self.answers[name].values()
+                each = min((one.seconds for one in own), default=0.0 if seconds < limit else np.inf)
+                cost[name] = cost.get(name, 0.0) + each
             cost.pop(BASELINE, None)
             others = self.methods.keys() - self.failed.keys() - {BASELINE}
             if len(others) < 2 or not cost or seconds + sum(cost.values()) <= limit:
@@ -157,15 +156,14 @@ class Progress:
             slowest = max(cost, key=lambda name: cost[name])
             self.failed[slowest] = f"left out, for it would not be done within {limit:g} s"
 
-    def _write(self, file: Path, found: held_out.HeldOut) -> None:
-        columns = {name: getattr(found, name) for name in held_out.COLUMNS[2:]}
-        columns |= {f"{_DECIDED}{loss}": codes for loss, codes in found.decided.items()}
+    def _write(self, file: Path, answers: held_out.HeldOut) -> None:
+        columns = {name: getattr(answers, name) for name in held_out.COLUMNS[2:]}
+        columns |= {f"{_DECIDED}{loss}": codes for loss, codes in answers.decided.items()}
         kept = {name: own for name, own in columns.items() if own is not None}
-        numbers = {"n_train": found.n_train, "seconds": found.seconds, "felt": found.felt}
         with contextlib.suppress(OSError):  # a full disk costs the resumption, not the comparison
             file.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(file) as part:
-                np.savez(part, **kept, **numbers)  # type: ignore[arg-type]
+                np.savez(part, seconds=answers.seconds, **kept)
 
     def _read(self, file: Path, rows: Any) -> held_out.HeldOut:
         with np.load(file, allow_pickle=False) as content:
@@ -176,9 +174,8 @@ class Progress:
         for name, own in {**kept, **decided}.items():
             if own.shape != (true.shape if own.ndim > 1 else true.shape[:1]):
                 raise ValueError(f"{name} is about other rows")
-        n_train, seconds, felt = int(arrays["n_train"]), arrays["seconds"], float(arrays["felt"])
-        more: Any = {"decided": decided, "seconds": tuple(seconds.tolist()), "felt": felt}
-        return held_out.HeldOut(rows, self.task.space, true, n_train=n_train, **kept, **more)
+        more: Any = {"decided": decided, "seconds": float(arrays["seconds"])}
+        return held_out.HeldOut(rows, self.task.space, true, **kept, **more)
 
     def forget(self) -> None:
         """Remove what is kept, and the folder if it holds nothing else."""
@@ -190,153 +187,49 @@ class Progress:
 
     @property
     def left(self) -> list[held_out.Part]:
-        """What is still to be done."""
+        """Methods and folds that are still to be done."""
         return [
-            part
-            for part in self.parts
-            if part.name not in self.failed and part.fold not in self.answers[part.name]
+            (name, fold)
+            for name, fold in self.parts
+            if name not in self.failed and fold not in self.answers[name]
         ]
 
     @property
     def seconds_left(self) -> float:
-        """As far as can be told from what each model has taken; NaN before anything is known."""
-        known = {n: min(one.felt for one in own.values()) for n, own in self.answers.items() if own}
+        """Estimated from what each model has taken; NaN before anything is known."""
+        known = {
+            n: min(one.seconds for one in own.values()) for n, own in self.answers.items() if own
+        }
         usual = float(np.mean(list(known.values()))) if known else float("nan")
-        n_jobs = int(joblib.effective_n_jobs(self.request.n_jobs))
-        return sum(known.get(part.name, usual) for part in self.left) / n_jobs
+        n_jobs = int(joblib.effective_n_jobs(self.n_jobs))
+        return sum(known.get(name, usual) for name, _ in self.left) / n_jobs
 
     @property
     def finished(self) -> list[str]:
         """Names of the models that are done with every fold."""
-        return [name for name, own in self.answers.items() if len(own) == self.n_folds]
+        return [name for name, own in self.answers.items() if len(own) == len(self.folds)]
 
     def line(self, name: str) -> str:
         """Return the most important figures of a model in the folds that are done."""
         result = self.result(name)
-        shown = dict.fromkeys((self.request.measure, "joint_log_loss"))
+        shown = dict.fromkeys((self.measure, "joint_log_loss"))
         figures = [f"{COMPARED[key].title} {result.written(key)}" for key in shown]
-        return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s a fold"
+        return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s per fold"
 
     def result(self, name: str) -> ModelResult:
         """Return the figures of a model in the folds that are done."""
         own = self.answers[name]
         title = BASELINE if name == BASELINE else title_of(self.methods[name].model)
-        return self.request.result(title, [own[fold] for fold in sorted(own)])
+        return self.taken(title, [own[fold] for fold in sorted(own)])
 
-
-def run_comparison(
-    data: TableData,
-    request: comparison.ComparisonRequest,
-    watch: Callable[[Progress], None] = lambda progress: None,
-    store: Path | None = None,
-) -> comparison.TableComparison:
-    r"""Cross-validate models on a table; preprocessing is learned anew from each training fold.
-
-    Parameters
-    ----------
-    data : TableData
-    request : ComparisonRequest
-    watch : callable, optional
-        Called with a `Progress` at the beginning and after each fold of a model.
-    store : path, optional
-        Folder in which answers are kept until the comparison is done: one that was stopped goes on
-        from there.
-
-    Returns
-    -------
-    TableComparison
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from colabel.tables import TableRequest, load_table
-    >>> from colabel.comparing import ComparisonRequest, run_comparison
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> file = pathlib.Path(folder.name) / "toy.csv"
-    >>> lines = [f"{i % 7},{int(i % 7 > 2)},{int(i % 7 > 4)}" for i in range(70)]
-    >>> _ = file.write_text("\n".join(["size,a,b", *lines]))
-    >>> data = load_table(TableRequest(file, ["a", "b"]))
-    >>> found = run_comparison(data, ComparisonRequest(["mlknn"], 3))
-    >>> found.recommended, round(found.results["mlknn"].mean("exact_match"), 2)
-    ('mlknn', 0.83)
-    >>> folder.cleanup()
-    """
-    features, Y, rows = data.features, data.labels.Y, np.arange(data.features.n_rows)
-    if request.max_rows is not None and features.n_rows > request.max_rows:
-        rng = np.random.default_rng(request.seed)
-        rows = np.sort(rng.choice(features.n_rows, request.max_rows, replace=False))
-        features, Y = features[rows], Y[rows]
-    rows = data.row_numbers[rows]
-    task = held_out.Task.of(features, Y, data.labels.names)
-    if request.weights is not None:
-        weights = np.asarray(request.weights, dtype=np.float64)
-        if len(weights) <= rows.max() or not (weights >= 0).all():
-            raise TableError("weights must be a number, zero or more, for every row of the table.")
-        task = replace(task, weight=weights[rows])
-    if request.thresholds and not task.space.is_indicator:
-        raise TableError("Thresholds are for labels that are 0 or 1: leave them out here.")
-    models: dict[str, BaseEstimator] = dict(request.estimators)
-    models[BASELINE] = LabelFrequencies(decision=request.decision)
-    prepare = Preprocessor(data.choice.used)
-    methods = {name: held_out.Method(model, (prepare,)) for name, model in models.items()}
-    folds = request.folds(task.codes, rows)
-    losses = ("subset", "hamming", "f1") if task.space.is_indicator else ("subset", "hamming")
-    ask = held_out.Ask(decisions=tuple(loss for loss in losses if loss != request.decision))
-    progress = Progress(methods, task, folds, ask, request, store)
-    progress.run(watch)
-    results = {name: progress.result(name) for name in methods if name not in progress.failed}
-    if not results or set(results) == {BASELINE}:
-        first = next(iter(progress.failed.values()))
-        raise TableError(f"Every model failed; the first said: {first}")
-    recommended, reason = recommend(results, request.measure)
-    method, calibrated, sets, graph = methods[recommended], None, None, None
-    if request.calibrate:
-        calibrated = _calibrated(method, task, folds, ask, request)
-    if request.coverage is not None:
-        sets = comparison.CoveredSets.of(method, task, folds, request.coverage)
-    if request.graph:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fitted = held_out.learn(method, task, np.arange(len(task.codes)))
-            graph = dependence_graph(fitted.model, fitted.prepared(task.X))
-    progress.forget()
-    return comparison.TableComparison(
-        data,
-        request,
-        task,
-        results,
-        progress.failed,
-        len(folds),
-        recommended,
-        reason,
-        tuple(warnings_about(results[recommended], request.decided_by)),
-        graph,
-        calibrated,
-        sets,
-    )
-
-
-def _calibrated(
-    method: held_out.Method,
-    task: held_out.Task,
-    folds: Any,
-    ask: held_out.Ask,
-    request: comparison.ComparisonRequest,
-) -> ModelResult | None:
-    inner = model_inside(method.model)
-    if "calibrate" not in inner.get_params(deep=False):
-        return None
-    model = with_model_inside(method.model, clone(inner).set_params(calibrate=True))
-    again = {"": held_out.Method(model, method.steps)}
-    found = held_out.cross_validate(again, task, folds, ask, n_jobs=request.n_jobs)[""]
-    if isinstance(found, Exception):
-        return None
-    return request.result(f"{title_of(model)}, calibrated", found)
+    def taken(self, title: str, answers: Sequence[held_out.HeldOut]) -> ModelResult:
+        """Take the measures of answers, decided as asked."""
+        return ModelResult.of(title, answers, self.decision, thresholds=self.thresholds)
 
 
 def compare(
     data: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     models: comparison.Models = "default",
     cv: Any = 5,
@@ -351,11 +244,12 @@ def compare(
     weights: Any = None,
     time_limit: float | None = None,
     rules: Rules | str = "",
+    graph: bool = True,
     label_names: Sequence[str] | None = None,
     random_state: int = 0,
     n_jobs: int = 1,
     store: str | Path | None = None,
-    verbose: bool = False,
+    verbose: bool | Callable[[Progress], None] = False,
 ) -> comparison.TableComparison:
     """Cross-validate models on the same folds, and recommend one.
 
@@ -364,7 +258,7 @@ def compare(
 
     Parameters
     ----------
-    data : data frame, mapping of names to columns, array of shape (n, p), or path of a file
+    data : data frame, mapping of names to columns, array of shape (n, p), path, or TableData
         The features; in a data frame or a file also the labels.
     labels : str, sequence of str, or labels of n rows
         Names, globs ("tag_*") or @lists of the label columns of `data`; or the labels themselves,
@@ -387,7 +281,7 @@ def compare(
     calibrate : bool
         Whether the recommended model is cross-validated with ``calibrate=True`` too.
     coverage : float, optional
-        Probability with which lists of label sets shall hold the true one: how many sets the
+        Probability with which lists of label sets shall contain the true one: how many sets the
         recommended model lists for it is measured too, see `ConformalSets`.
     max_rows : int or None
         A larger table is compared on a sample of so many rows; None takes all.
@@ -402,7 +296,10 @@ def compare(
         that has begun is finished.
     rules : Rules or str
         What is known about label sets: each model is compared twice, as it is and inside a
-        `RuledClassifier`.
+        `RuledClassifier` ("ctbn, ruled").
+    graph : bool
+        Whether to fit the recommended model to all rows compared, and to measure which labels
+        depend on each other.
     label_names : sequence of str, optional
         Names of the labels, where they have none.
     random_state : int
@@ -411,8 +308,9 @@ def compare(
         Processes, -1 for all cores. Each model uses all cores by itself where it can.
     store : path, optional
         Folder in which answers are kept until all are there: a call that was stopped goes on.
-    verbose : bool
-        Whether to print a line for each model that is done.
+    verbose : bool or callable
+        Whether to print a line for each model that is done; or what to call with a `Progress` at
+        the beginning and after each fold of a model.
 
     Returns
     -------
@@ -431,34 +329,132 @@ def compare(
     >>> model.predict(data.X[300:302]).shape
     (2, 7)
     """
-    request = comparison.ComparisonRequest(
-        models,
-        cv,
-        random_state,
-        measure,
-        decision,
-        thresholds,
-        calibrate,
-        coverage,
-        max_rows,
-        n_jobs,
-        groups=groups,
-        times=times,
-        weights=weights,
-        time_limit=time_limit,
-        rules=rules,
-    )
+    titles = {how.title: name for name, how in COMPARED.items() if name != "seconds"}
+    wanted = measure or ("macro F1" if thresholds else "exact match")
+    by = titles.get(wanted, wanted)
+    if by not in titles.values():
+        raise TableError(f"There is no measure {measure!r}: choose from {', '.join(titles)}.")
+    resolve_decision(decision)
+    if coverage is not None and not 0 < coverage < 1:
+        raise TableError(f"coverage is {coverage:g}: give a probability, such as 0.9.")
+    if max_rows is not None and max_rows < 2:
+        raise TableError(f"max_rows is {max_rows}: give at least 2, or None for all rows.")
+    if isinstance(cv, Integral) and cv < 2:
+        raise TableError(f"cv is {cv}: give at least 2 folds.")
+    if time_limit is not None and not time_limit > 0:
+        raise TableError(f"time_limit is {time_limit}: give a number of seconds.")
+    if thresholds and rules:
+        raise TableError("Thresholds decide each label by itself, against rules: give one.")
+    estimators = comparison.made_models(models, random_state, decision, rules)
     if isinstance(data, str | Path):
         patterns = [labels] if isinstance(labels, str) else list(labels)
-        table = load_table(TableRequest(Path(data), patterns))
-    else:
-        table = table_of(data, labels, label_names)
-    told: set[str] = set()
+        data = load_table(TableRequest(Path(data), patterns))
+    table = data if isinstance(data, TableData) else table_of(data, labels, label_names)
+
+    features, Y, rows = table.features, table.labels.Y, table.row_numbers
+    if max_rows is not None and features.n_rows > max_rows:
+        rng = np.random.default_rng(random_state)
+        sample = np.sort(rng.choice(features.n_rows, max_rows, replace=False))
+        features, Y, rows = features[sample], Y[sample], rows[sample]
+    task = held_out.Task.of(features, Y, table.labels.names)
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+        if len(weights) <= rows.max() or not (weights >= 0).all():
+            raise TableError("weights must be a number, zero or more, for every row of the table.")
+        task = replace(task, weight=weights[rows])
+    if thresholds and not task.space.is_indicator:
+        raise TableError("Thresholds are for labels that are 0 or 1: leave them out here.")
+    groups, times = (None if own is None else np.asarray(own)[rows] for own in (groups, times))
+    folds = held_out.folds_of(cv, task.codes, random_state, None, groups, times)
+    prepare = (Preprocessor(table.choice.used),)
+    methods = {name: held_out.Method(model, prepare) for name, model in estimators.items()}
+    methods[BASELINE] = held_out.Method(LabelFrequencies(decision=decision), prepare)
+    losses = ("subset", "hamming", "f1" if task.space.is_indicator else "macro_f1")
+    ask = held_out.Ask(decisions=tuple(loss for loss in losses if loss != decision))
+    where = None if store is None else Path(store)
+    limits = (n_jobs, time_limit, where)
+    progress = Progress(methods, task, folds, ask, by, decision, thresholds, *limits)
+    progress.run(verbose if callable(verbose) else _printed(shown=verbose))
+
+    results = {name: progress.result(name) for name in methods if name not in progress.failed}
+    if not results or set(results) == {BASELINE}:
+        first = next(iter(progress.failed.values()))
+        raise TableError(f"Every model failed; the first said: {first}")
+    recommended, reason = recommend(results, by)
+    decided_by = THRESHOLDS if thresholds else decision
+    method, measured = methods[recommended], None
+    if graph:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = held_out.learn(method, task, np.arange(len(task.codes)))
+            measured = dependence_graph(fitted.model, fitted.prepared(task.X))
+    found = comparison.TableComparison(
+        table,
+        task,
+        folds,
+        estimators,
+        by,
+        decided_by,
+        results,
+        progress.failed,
+        recommended,
+        reason,
+        tuple(warnings_about(results[recommended], decided_by)),
+        measured,
+        _calibrated(progress, method) if calibrate else None,
+        None if coverage is None else _covered(progress, method, coverage),
+        weights,
+        random_state,
+    )
+    progress.forget()
+    return found
+
+
+def _printed(*, shown: bool) -> Callable[[Progress], None]:
+    """Print a line for each model that is done."""
+    printed: set[str] = set()
 
     def watch(progress: Progress) -> None:
-        for name in progress.finished if verbose else ():
-            if name not in told:
-                told.add(name)
+        for name in progress.finished if shown else ():
+            if name not in printed:
+                printed.add(name)
                 sys.stdout.write(f"{progress.line(name)}\n")
 
-    return run_comparison(table, request, watch, None if store is None else Path(store))
+    return watch
+
+
+def _calibrated(progress: Progress, method: held_out.Method) -> ModelResult | None:
+    """Cross-validate a method with its joint calibrated; None if it cannot be."""
+    inner = model_inside(method.model)
+    if "calibrate" not in inner.get_params(deep=False):
+        return None
+    model = with_model_inside(method.model, clone(inner).set_params(calibrate=True))
+    again = {"": held_out.Method(model, method.steps)}
+    asked = (again, progress.task, progress.folds, progress.ask, progress.n_jobs)
+    answers: list[Any] = [one for _, one in held_out.cross_validate(*asked)]
+    if any(isinstance(one, Exception) for one in answers):
+        return None
+    return progress.taken(f"{title_of(model)}, calibrated", answers)
+
+
+def _covered(
+    progress: Progress, method: held_out.Method, coverage: float
+) -> comparison.CoveredSets | None:
+    """Measure the sets of label vectors of a method; None if it cannot list any."""
+    ask = held_out.Ask(marginals=False, confidence=False, joint=True)
+    lines = []
+    for _, held in held_out.cross_validate({"": method}, progress.task, progress.folds, ask):
+        if isinstance(held, Exception) or held.joint is None:
+            return None
+        own, seen = held_out.OwnCodes(held.space, held.joint.space).to_own(held.true)
+        complete = (held.true != MISSING).all(axis=1)
+        rows = np.flatnonzero(seen & complete)
+        try:
+            rule = Nonconformity("mass", comparison.MOST_LISTED)
+            true = held.joint.space.values(own[rows])
+            sets = measured_coverage(held.joint.rows(rows), true, coverage, rule)
+        except (ValueError, NotImplementedError):  # too few rows, or a family without lists
+            return None
+        # a value that no training row has is in no set
+        lines.append((sets.covered.sum() / complete.sum(), sets.size.mean(), sets.cut.mean()))
+    return comparison.CoveredSets(coverage, *np.array(lines).T)

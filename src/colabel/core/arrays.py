@@ -1,4 +1,6 @@
-"""The names of array types, each defined once, and what keeps them plain.
+"""The names of array types, each defined once, and what keeps them plain; rows some at a time.
+
+Labels are features of other labels as 0/1 columns (`label_columns`).
 
 What works on NumPy's arrays and torch's tensors alike asks an array for its module (`xp_of`).
 """
@@ -6,6 +8,7 @@ What works on NumPy's arrays and torch's tensors alike asks an array for its mod
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +23,8 @@ Codes = NDArray[np.int32]  # of labels
 Targets = NDArray[np.int16]  # classes of regressions, negative where a row is not the task's
 Keys = NDArray[np.uint64]  # of counter-based random numbers
 Rows = slice | NDArray[np.intp]
+# Rows of a slice at most, however much memory there is; a test sets it to see seams.
+MOST_ROWS = sys.maxsize
 
 
 def is_sparse(X: Any) -> bool:
@@ -165,3 +170,83 @@ class UsedColumns:
 def cast(array: Any, dtype: Any) -> Any:
     """Return an array with numbers of another type."""
     return array.astype(dtype) if isinstance(array, np.ndarray) else array.to(dtype)
+
+
+def row_slices(n_rows: int, numbers: int, numbers_each: float = 1.0) -> list[slice]:
+    """Cut rows into slices of which each needs at most so many numbers, or is one row.
+
+    There is at least one slice, an empty one of no rows, so that answers have their shape.
+
+    Examples
+    --------
+    >>> row_slices(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> row_slices(2, 100, numbers_each=80)
+    [slice(0, 1, None), slice(1, 2, None)]
+    >>> row_slices(0, 100)
+    [slice(0, 0, None)]
+    """
+    step = min(max(1, int(numbers // max(numbers_each, 1.0))), MOST_ROWS)
+    return [slice(start, min(start + step, n_rows)) for start in range(0, max(1, n_rows), step)]
+
+
+def column_owner(cardinalities: Sequence[int]) -> Indices:
+    """Say which variable each label column belongs to.
+
+    A variable of two values gives one column, a variable of K != 2 values gives
+    K one-hot columns; the columns of a variable stand side by side, variables in order.
+
+    Parameters
+    ----------
+    cardinalities : (d,) number of values of each variable
+
+    Returns
+    -------
+    (e,) integer array, variable index of each column
+
+    Examples
+    --------
+    >>> column_owner([2, 3, 2])
+    array([0, 1, 1, 1, 2])
+    """
+    sizes = np.asarray(cardinalities, dtype=np.intp)
+    # one column says all about a binary variable; a second would only split its weight
+    return np.repeat(np.arange(len(sizes)), np.where(sizes == 2, 1, sizes))
+
+
+def n_label_columns(cardinalities: Sequence[int]) -> int:
+    """Number of label columns e.
+
+    Examples
+    --------
+    >>> n_label_columns((2, 3))
+    4
+    """
+    return sum(1 if size == 2 else size for size in cardinalities)
+
+
+def label_columns(codes: Codes, cardinalities: Sequence[int]) -> Array:
+    """Write label codes as 0/1 columns, in the order of `column_owner`.
+
+    Parameters
+    ----------
+    codes : (n, d) integer codes, each in ``range(cardinalities[j])``; a code
+        outside that range (such as -1, unknown) gives zeros in all its columns
+    cardinalities : (d,) number of values of each variable
+
+    Returns
+    -------
+    (n, e) float array of zeros and ones
+
+    Examples
+    --------
+    >>> label_columns(np.array([[1, 2], [0, 0]]), [2, 3])
+    array([[1., 0., 0., 1.],
+           [0., 1., 0., 0.]])
+    """
+    owner = column_owner(cardinalities)
+    sizes = np.asarray(cardinalities, dtype=np.intp)
+    first = np.searchsorted(owner, owner)  # where the columns of the same variable begin
+    value = np.where(sizes[owner] == 2, 1, np.arange(len(owner)) - first)
+    columns: Array = (np.asarray(codes)[:, owner] == value).astype(np.float64)
+    return columns

@@ -180,7 +180,7 @@ def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the model inside pipelines and searches, and rows X as it takes them."""
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         if isinstance(model, Pipeline):
-            X = model[:-1].transform(X)
+            X = model[:-1].transform(X) if len(model) > 1 else X
         model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model, X
 

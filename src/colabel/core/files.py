@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 
-def refuse_input(output: Path | None, *inputs: Path | None) -> None:
+def check_not_input(output: Path | None, *inputs: Path | None) -> None:
     """Raise ValueError if what is to be written would take the place of what is read.
 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from colabel.core.files import refuse_input
-    >>> refuse_input(Path("answers.csv"), Path("table.csv"))
+    >>> from colabel.core.files import check_not_input
+    >>> check_not_input(Path("answers.csv"), Path("table.csv"))
     """
     if output is None or not output.exists():
         return

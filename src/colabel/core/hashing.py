@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Keys, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Keys, is_sparse, row_slices
 
 # Factors of SplitMix64 (Steele, Lea & Flood, 2014).
 FIRST_FACTOR = 0xBF58476D1CE4E5B9

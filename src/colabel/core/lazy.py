@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first asked for."""
+"""Public names of a package that are imported when they are first asked for; optional packages."""
 
 from __future__ import annotations
 
@@ -57,3 +57,26 @@ def export_lazily(package: str) -> list[str]:
 
     sys.modules[package].__class__ = Lazy
     return re.findall(r"\w+", listed[1]) if listed else list(home_of)
+
+
+def require(package: str, what: str, instead: str = "") -> None:
+    """Raise an ImportError that says what to install, unless a package is there.
+
+    Parameters
+    ----------
+    package : str
+    what : str
+        What needs it, as the beginning of a sentence.
+    instead : str
+        How to do without, as its end.
+
+    Examples
+    --------
+    >>> require("pandas", "A data frame")
+    """
+    try:
+        __import__(package)
+    except ImportError:
+        raise ImportError(
+            f"{what} needs {package}, which is not installed: run pip install {package}{instead}."
+        ) from None

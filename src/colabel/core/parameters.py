@@ -87,7 +87,7 @@ def checked_grid(name: str, value: Any) -> tuple[float, ...]:
     return tuple(grid.tolist())
 
 
-def refuse_huge(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -> None:
+def check_magnitude(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -> None:
     """Raise ValueError for the first column of X (n, p) with a number that is too large.
 
     A column that is huge but never varies is refused too: its mean and variance overflow.
@@ -113,7 +113,7 @@ def refuse_huge(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -> No
     )
 
 
-def refuse_nan(X: Any, names: Any, model: str) -> None:
+def check_no_nan(X: Any, names: Any, model: str) -> None:
     """Raise ValueError for the first NaN of X (n, p), and say which models take it."""
     values = X.data if is_sparse(X) else X
     if not np.isnan(values).any():
@@ -130,7 +130,7 @@ def refuse_nan(X: Any, names: Any, model: str) -> None:
     )
 
 
-def refuse_extreme_weights(weight: Array) -> None:
+def check_weight_range(weight: Array) -> None:
     """Raise ValueError for weights (n,) so small or large that counting with them is noise."""
     low, high = _WEIGHTS
     positive = weight[weight > 0]
@@ -149,11 +149,11 @@ def checked_weights(sample_weight: Any, X: Any) -> Array:
     )
     if not weight.any():
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
-    refuse_extreme_weights(weight)
+    check_weight_range(weight)
     return weight
 
 
-def refuse_twins(X: Any) -> None:
+def check_column_names(X: Any) -> None:
     """Raise ValueError for the first name that two columns of a data frame share.
 
     A lazy frame of polars is refused too: its rows are not there yet.
@@ -168,7 +168,7 @@ def refuse_twins(X: Any) -> None:
         )
 
 
-def refuse_texts(X: Any) -> None:
+def check_no_text(X: Any) -> None:
     """Raise ValueError for the first column of X that holds text or dates, by name."""
     for called, column in _columns(X):
         kind = column.dtype.kind

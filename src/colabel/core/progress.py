@@ -1,16 +1,45 @@
-"""What a terminal shows: tables, and progress of long work on standard error."""
+"""Progress of long work on standard error, deadlines for it, and tables for a terminal."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Advance = Callable[[], None]
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def deadline(at: float) -> Iterator[None]:
+    """Let loops inside that call `check_deadline` end once `time.monotonic()` is past `at`.
+
+    Examples
+    --------
+    >>> with deadline(0.0):
+    ...     check_deadline()
+    Traceback (most recent call last):
+        ...
+    TimeoutError: The time limit is over.
+    """
+    token = _DEADLINE.set(min(at, _DEADLINE.get()))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def check_deadline() -> None:
+    """Raise TimeoutError after the deadline, if there is one."""
+    if time.monotonic() > _DEADLINE.get():
+        raise TimeoutError("The time limit is over.")
 
 
 @contextmanager
@@ -82,7 +111,7 @@ def pass_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], N
 
 @contextmanager
 def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advance]:
-    """Give a function to be called after each of `total` steps.
+    """Give a function to be called after each of `total` steps; see `deadline`, too.
 
     Examples
     --------
@@ -90,11 +119,16 @@ def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advan
     ...     advance()
     """
     if not shown:
-        yield lambda: None
+        yield check_deadline
         return
     columns = ("BarColumn", "MofNCompleteColumn", "TimeElapsedColumn")
     with _showing(description, "{task.description}", *columns, total=total) as update:
-        yield lambda: update(advance=1)
+
+        def advance() -> None:
+            update(advance=1)
+            check_deadline()
+
+        yield advance
 
 
 def columns(*titles: str) -> Table:

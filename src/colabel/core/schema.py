@@ -14,7 +14,7 @@ rows as the second has entries. The rules for shapes:
 - of an object that is stored itself, ``"d p=s+1"`` says that its d is the holder's d and its p the
   holder's s + 1, as far as it has such sizes.
 
-Marks apply to the innermost values, but for those that speak of a list as a whole (`Is`, `Unique`).
+Marks apply to the innermost values, but for those that speak of a list as a whole (`Is`, `UNIQUE`).
 What annotations cannot say, a static method ``_check_stored(fields, dims)`` of the class checks.
 Annotations are evaluated when a file is first written or read, not when they are imported.
 
@@ -51,8 +51,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Indices
-from colabel.core.label_features import n_label_columns
+from colabel.core.arrays import Array, Indices, n_label_columns
 
 Dims = dict[str, Any]
 Fields = dict[str, Any]
@@ -67,7 +66,7 @@ class NotAsDeclaredError(ValueError):
     """A value differs from what its type declares; the message says where and how."""
 
 
-def refuse_unless(holds: Any, reason: str) -> None:
+def check_that(holds: Any, reason: str) -> None:
     """Raise `NotAsDeclaredError` with a reason unless something holds."""
     if not holds:
         raise NotAsDeclaredError(reason)
@@ -126,7 +125,7 @@ def bind(dims: Dims, size: int | str, found: Any, where: str) -> None:
         if first.isidentifier() and first not in dims:
             value = tuple(n - rest for n in found) if isinstance(found, tuple) else found - rest
             too_short = min(value, default=0) if isinstance(value, tuple) else value
-            refuse_unless(too_short >= 0, f"{where} is too short")
+            check_that(too_short >= 0, f"{where} is too short")
             dims[first] = value
             return
         known = size_of(first, dims)
@@ -156,7 +155,7 @@ class Between:
         value = value[~np.isnan(value)] if self.nan else value
         if value.size:
             least, most = value.min().item(), value.max().item()  # NaN if one is
-            refuse_unless(
+            check_that(
                 least >= self.low and most <= self.high,
                 f"{where} holds numbers that are not between {self.low:.16g} and {self.high:.16g}",
             )
@@ -186,55 +185,33 @@ class Distribution:
         Between(*limits).check(value, dims, where)
         sums = (np.exp(value) if self.log else value).sum(self.axis, np.float64)
         one = np.abs(sums - 1.0).max(initial=0.0) <= _ROUNDING
-        refuse_unless(one, f"{where} holds probabilities that do not sum to one")
+        check_that(one, f"{where} holds probabilities that do not sum to one")
 
 
 @dataclass(frozen=True)
-class CodesOf:
-    """An array (v, d) of label vectors, each with codes of values that its labels have."""
+class Mark:
+    """What ``holds(value, dims)`` says of values, or of a list as a whole."""
 
-    sizes: str = "sizes"
-
-    def check(self, value: Any, dims: Dims, where: str) -> None:
-        inside = (value >= 0).all() and (value < np.asarray(size_of(self.sizes, dims))).all()
-        refuse_unless(inside, f"{where} holds a value that no label has")
-
-
-@dataclass(frozen=True)
-class Ascending:
-    """An array that ascends; `strictly` if no two entries are equal."""
-
-    strictly: bool = True
+    holds: Callable[[Any, Dims], Any]
+    otherwise: str
+    of_the_whole: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        ascends = value[1:] > value[:-1] if self.strictly else value[1:] >= value[:-1]
-        refuse_unless(ascends.all(), f"{where} does not ascend")
+        check_that(self.holds(value, dims), f"{where} {self.otherwise}")
 
 
-@dataclass(frozen=True)
-class Sometimes:
-    """An attribute that only some fits set."""
-
-    def check(self, value: Any, dims: Dims, where: str) -> None:
-        pass
+def _are_codes(value: Any, dims: Dims) -> Any:
+    return (value >= 0).all() and (value < np.asarray(size_of("sizes", dims))).all()
 
 
-@dataclass(frozen=True)
-class NotEmpty:
-    """Something with one entry at least."""
-
-    def check(self, value: Any, dims: Dims, where: str) -> None:
-        refuse_unless(len(value) > 0, f"{where} is empty")
-
-
-@dataclass(frozen=True)
-class Unique:
-    """A list of which no two items are equal."""
-
-    of_the_whole = True
-
-    def check(self, value: Any, dims: Dims, where: str) -> None:
-        refuse_unless(len(set(value)) == len(value), f"{where} has the same item twice")
+# label vectors (v, d) of values that the labels have; entries that ascend, or at least do not
+# descend; an attribute that only some fits set
+CODES = Mark(_are_codes, "holds a value that no label has")
+ASCENDING = Mark(lambda value, _: (value[1:] > value[:-1]).all(), "does not ascend")
+SORTED = Mark(lambda value, _: (value[1:] >= value[:-1]).all(), "does not ascend")
+NOT_EMPTY = Mark(lambda value, _: len(value), "is empty")
+UNIQUE = Mark(lambda value, _: len(set(value)) == len(value), "has the same item twice", True)
+SOMETIMES = Mark(lambda value, _: True, "")
 
 
 @dataclass(frozen=True)
@@ -277,8 +254,8 @@ class Estimator:
         known = isinstance(value, Node) and (value.declared is None or "fitted" in value.dims)
         _require(known, value, where, "an estimator")
         fits = value.declared is None or value.dims["fitted"] or not self.fitted
-        refuse_unless(fits, f"{where} is not fitted")
-        refuse_unless(value.does(self.does), f"{where} has no {self.does}")
+        check_that(fits, f"{where} is not fitted")
+        check_that(value.does(self.does), f"{where} has no {self.does}")
 
 
 # ------------------------------------------------------------------------ annotations
@@ -389,7 +366,7 @@ def _check_array(
     known = isinstance(value, np.ndarray) and (not names or value.dtype.name in names)
     _require(known, value, where, f"an array of {' or '.join(names) or 'values'}")
     fits = not shape or value.ndim == len(shape)
-    refuse_unless(fits, f"{where} has {value.ndim} axes, not {len(shape)}")
+    check_that(fits, f"{where} has {value.ndim} axes, not {len(shape)}")
     for axis, size in enumerate(shape):
         bind(dims, size, value.shape[axis], f"axis {axis} of {where}")
     return _with_range(marks, names[0][0] if names else "")
@@ -426,7 +403,7 @@ def _check_many(
     size, *inner = shape
     ragged = inner[0].strip("[]") if inner and inner[0].startswith("[") else None
     inner = inner if ragged is None else ["_", *inner[1:]]
-    whole = [mark for mark in marks if hasattr(mark, "of_the_whole")]
+    whole = [mark for mark in marks if getattr(mark, "of_the_whole", False)]
     of_items = [mark for mark in marks if mark not in whole]
     _require(isinstance(value, list | tuple), value, where, "a sequence")
     bind(dims, size, len(value), where)
@@ -541,7 +518,7 @@ class Declared:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
         optional = NoneType in get_args(kind)
-        marked = any(isinstance(mark, Sometimes) for mark in get_args(self.fields[name])[1:])
+        marked = SOMETIMES in get_args(self.fields[name])[1:]
         return optional or marked or name in _NOT_KEPT
 
     def take(self, value: Any) -> Fields:
@@ -671,7 +648,7 @@ def checked(declared: Declared, fields: Fields) -> Dims:
             fields[name] = default
         else:
             needed = name in declared.defaults or (fitted and not declared.may_lack(name))
-            refuse_unless(not needed, f"{called} has lost its {name}")
+            check_that(not needed, f"{called} has lost its {name}")
     while pending:  # a field may name a size that a later one gives
         before, unknown_size = pending, None
         pending = []
@@ -691,7 +668,7 @@ def checked(declared: Declared, fields: Fields) -> Dims:
 # ------------------------------------------------------------------------ checks by hand
 
 
-def refuse_cycles(parents: Sequence[Sequence[int]]) -> None:
+def check_acyclic(parents: Sequence[Sequence[int]]) -> None:
     """Refuse parents (of each node) among which a node is its own ancestor."""
     try:
         TopologicalSorter(dict(enumerate(parents))).prepare()
@@ -712,11 +689,11 @@ class _Csr:
         starts, indices = fields["indptr"], fields["indices"]
         bind(dims, "rows", n_rows, "shape")
         bind(dims, "columns", n_columns, "shape")
-        refuse_unless(len(starts) == n_rows + 1 and starts[0] == 0, "indptr does not fit the rows")
-        refuse_unless((np.diff(starts) >= 0).all(), "indptr does not ascend")
-        refuse_unless(starts[-1] == len(indices), "indptr does not end where indices does")
+        check_that(len(starts) == n_rows + 1 and starts[0] == 0, "indptr does not fit the rows")
+        check_that((np.diff(starts) >= 0).all(), "indptr does not ascend")
+        check_that(starts[-1] == len(indices), "indptr does not end where indices does")
         Below(n_columns).check(indices, dims, "indices")
-        refuse_unless(indices.dtype == starts.dtype, "indices and indptr are of different types")
+        check_that(indices.dtype == starts.dtype, "indices and indptr are of different types")
 
 
 def _csr_fields(value: Any) -> Fields:

@@ -6,13 +6,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
-from colabel.core.progress import Advance
+from colabel.core.progress import Advance, check_deadline
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -77,6 +78,7 @@ def map_threads(
     """
 
     def done(item: Item) -> Result:
+        check_deadline()
         result = work(item)
         advance()
         return result
@@ -86,7 +88,8 @@ def map_threads(
         if threads <= 1:
             return [done(item) for item in items]
         with ThreadPoolExecutor(threads) as pool:
-            futures = [pool.submit(done, item) for item in items]
+            # each thread knows the deadline of its caller
+            futures = [pool.submit(copy_context().run, done, item) for item in items]
             try:
                 return [future.result() for future in futures]
             except BaseException:

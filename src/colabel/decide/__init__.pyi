@@ -17,6 +17,7 @@ from colabel.decide.corrections import NoiseRate as NoiseRate
 from colabel.decide.decisions import DECISIONS as DECISIONS
 from colabel.decide.decisions import F1 as F1
 from colabel.decide.decisions import Decision as Decision
+from colabel.decide.decisions import F1OverRows as F1OverRows
 from colabel.decide.decisions import Hamming as Hamming
 from colabel.decide.decisions import Jaccard as Jaccard
 from colabel.decide.decisions import RiskMinimiser as RiskMinimiser
@@ -33,6 +34,7 @@ __all__ = [
     "Audit",
     "CoverageCheck",
     "Decision",
+    "F1OverRows",
     "Hamming",
     "Jaccard",
     "LabelSets",

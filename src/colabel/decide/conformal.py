@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import as_bytes, first_occurrences, log_sum_exp
-from colabel.core.schema import Ascending, Between, Dims, Fields, refuse_unless, stored
+from colabel.core.schema import SORTED, Between, Dims, Fields, check_that, stored
 from colabel.joint import Joint
 from colabel.joint.base import label_set_text, require_pandas
 from colabel.joint.user_terms import codes_of_labels
@@ -307,14 +307,14 @@ class HeldOutErrors:
         Number of rows held out.
     """
 
-    confidence: Annotated[Array, "n", Between(0.0, 1.0 + 1e-6), Ascending(strictly=False)]
+    confidence: Annotated[Array, "n", Between(0.0, 1.0 + 1e-6), SORTED]
     weight: Annotated[Array, "n", Between(0.0)]
     total: Annotated[float, Between(0.0)]
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         enough = fields["weight"].sum() <= fields["total"] * (1 + 1e-9)
-        refuse_unless(enough, "weight says that more is wrong than there is")
+        check_that(enough, "weight says that more is wrong than there is")
 
     @classmethod
     def of_codes(cls, joint: Joint, codes: Codes, weights: Array, per: RiskName) -> HeldOutErrors:
@@ -378,7 +378,7 @@ class CalibrationScores:
         How often each row counts.
     """
 
-    scores: Annotated[Array, "n", Between(high=np.inf), Ascending(strictly=False)]
+    scores: Annotated[Array, "n", Between(high=np.inf), SORTED]
     weights: Annotated[Array, "n", Between(0.0)]
 
     @classmethod

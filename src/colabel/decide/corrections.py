@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,8 @@ _MOST_LOG_ODDS = 30.0
 # Where the noise is read off: the cells that the others predict most confidently.
 _CONFIDENT_SHARE = 0.3
 _ALIKE = 4.0  # one kind of error may seem so much more frequent than another and be as frequent
-_SUREST = 10.0  # nats: no expert in a pool is heard to be surer
-_PRIOR = 5.0  # how many nats it takes to move an expert's weight by one
+_FLOOR = 10.0  # nats: log-probabilities of an expert are cut here before pooling
+_PRIOR = 5.0  # penalty of an expert's weight, nats per squared distance from equal weights
 
 
 def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
@@ -51,10 +51,10 @@ def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
     return tables
 
 
-def speaking_against(joint: Joint, codes: Codes, tables: Sequence[Array]) -> tuple[Indices, Array]:
-    r"""Return which other label speaks most against each doubtful one, and by how much.
+def evidence_of_labels(joint: Joint, codes: Codes, label: int, value: int) -> Array:
+    r"""Return how much each other label speaks for another value of a label of one row, (d,).
 
-    Label j adds to the log-odds of label i being otherwise what they lose where j is not known:
+    Label j adds to the log-odds of value v what they lose where j is not known:
 
     .. math:: \log\frac{P(y_i = v \mid x, y_{-i})}{P(y_i \mid x, y_{-i})}
         - \log\frac{P(y_i = v \mid x, y_{-ij})}{P(y_i \mid x, y_{-ij})}
@@ -62,35 +62,24 @@ def speaking_against(joint: Joint, codes: Codes, tables: Sequence[Array]) -> tup
     Parameters
     ----------
     joint : Joint
-        One that sums exactly.
-    codes : (n, d)
-    tables : d arrays (n, K_i)
-        Its `log_conditionals`.
-
-    Returns
-    -------
-    labels : (n, d), -1 where the given value is the most probable one
-    nats : (n, d)
+        Of one row.
+    codes : (d,)
+        Its labels as given.
+    label, value : int
+        Position of a label, and the code of another value.
     """
-    likeliest = np.stack([table.argmax(axis=1) for table in tables], axis=1)
-    rows, labels = np.nonzero((codes != MISSING) & (likeliest != codes))
-    cells, each = np.arange(len(rows)), codes[rows]
-    otherwise = each.copy()
-    otherwise[cells, labels] = likeliest[rows, labels]
-    added = np.full((len(rows), codes.shape[1]), -np.inf)
-    odds = joint.log_prob_at(rows, otherwise) - joint.log_prob_at(rows, each)
-    for j in range(codes.shape[1]):
-        asked = np.flatnonzero((labels != j) & (each[:, j] != MISSING))
-        without, before = otherwise[asked], each[asked]
-        without[:, j] = before[:, j] = MISSING
-        unknown = joint.log_prob_at(rows[asked], without) - joint.log_prob_at(rows[asked], before)
-        with np.errstate(invalid="ignore"):
-            added[asked, j] = np.nan_to_num(odds[asked] - unknown, nan=0.0)
-    found, nats = np.full(codes.shape, -1), np.zeros(codes.shape)
-    best = added.argmax(axis=1) if len(rows) else labels
-    most = np.clip(added[cells, best], 0.0, _MOST_LOG_ODDS)
-    found[rows, labels], nats[rows, labels] = np.where(most > 0, best, -1), most
-    return found, nats
+    n_labels = len(codes)
+    asked = np.tile(
+        codes, (2, n_labels + 1, 1)
+    )  # given and otherwise; without each label, with all
+    others = np.delete(np.arange(n_labels), label)
+    asked[:, others, others] = MISSING
+    asked[1, :, label] = value
+    rows = joint.rows(np.zeros(2 * (n_labels + 1), dtype=np.intp))
+    given, otherwise = rows.log_prob_codes(asked.reshape(-1, n_labels)).reshape(2, -1)
+    with np.errstate(invalid="ignore"):
+        odds = np.nan_to_num(otherwise - given, nan=0.0)
+    return np.asarray(np.clip(odds[-1] - odds[:-1], -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
 
 
 @dataclass(frozen=True)
@@ -123,11 +112,10 @@ class Audit:
         ``-log P(y | x)``: rows that are unusual given their features have a large one.
     broken : (n, d) array of bool
         Labels in a rule that their row breaks.
-    against : (n, d) array of int
-        Position of the other label that speaks most against what is given; -1 where none does, or
-        where nobody could say.
-    against_nats : (n, d) array
-        How much `log_odds` owes to it: what one model's falls by where that label is not known.
+    evidence : {(row, label): list of (str, float)}
+        What speaks most against some of the most suspicious labels: other labels of the row
+        ("not beach") and its columns ("size = 3"), with the nats that each adds to the log-odds of
+        the suggestion, the strongest first.
     """
 
     space: LabelSpace
@@ -137,8 +125,7 @@ class Audit:
     log_odds: Array
     surprise: Array
     broken: Flags
-    against: Indices
-    against_nats: Array
+    evidence: Mapping[tuple[int, int], Sequence[tuple[str, float]]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         n_rows, n_labels = self.codes.shape
@@ -274,8 +261,8 @@ class Audit:
         """Return the `n` most suspicious labels (all by default) as a data frame, worst first.
 
         One line per label: row, label, what is given, its probability, the suggestion, how probably
-        it is wrong, by how many nats the row's label vector would gain, and the other label that
-        speaks most against it.
+        it is wrong, by how many nats the row's label vector would gain, and the `evidence` against
+        it.
         """
         from colabel.joint.base import require_pandas
 
@@ -293,23 +280,22 @@ class Audit:
                 "suggestion": self.values_at(self.suggestion, cells),
                 "wrong": self.wrong[rows, labels],
                 "gain": self.log_odds[rows, labels],
-                "against": self.said_against(cells),
+                "against": [self.against(*cell) for cell in cells.tolist()],
             }
         )
 
-    def said_against(self, cells: Indices) -> list[str]:
-        """Name what speaks most against some cells (m, 2), such as "beach" or "not beach"."""
-        said = []
-        for row, label in cells:
-            other = int(self.against[row, label])
-            if other < 0:
-                said.append("")
-            elif self.space.is_indicator:
-                said.append("not " * int(self.codes[row, other] == 0) + self.space.names[other])
-            else:
-                value = self.space.classes[other][self.codes[row, other]]
-                said.append(f"{self.space.names[other]}={value}")
-        return said
+    def against(self, row: int, label: int) -> str:
+        """Write the evidence against a label, such as "not beach +2.1; size = 3 +0.4"."""
+        return "; ".join(
+            f"{what} {nats:+.1f}" for what, nats in self.evidence.get((row, label), ())
+        )
+
+    def value_name(self, row: int, label: int) -> str:
+        """Write a given value: "beach" or "not beach", or "weather=dry" of a class variable."""
+        name, code = self.space.names[label], self.codes[row, label]
+        if self.space.is_indicator:
+            return "not " * int(code == 0) + name
+        return f"{name}={self.space.classes[label][code]}"
 
     def values_at(self, codes: Codes, cells: Indices) -> NDArray[Any]:
         """Return the user's values of some cells (m, 2) of a table of codes."""
@@ -336,13 +322,13 @@ def _rate_of_confident(confidence: Array, wrong: Flags) -> NoiseRate:
 
 
 def pooled(experts: Sequence[Sequence[Array]], codes: Codes) -> list[Array]:
-    r"""Pool what several experts say of every label into one opinion, d arrays (n, K_i).
+    r"""Pool the log-probabilities of several experts for every label, d arrays (n, K_i).
 
     .. math:: \log P(y_i = v) = \sum_m w_m \log P_m(y_i = v) + b\,[v = 1] - \log Z
 
     The weights :math:`w_m \ge 0`, and :math:`b` where all labels have two values, maximise the
-    likelihood of the given labels, which the experts have not seen: one who is too sure, or
-    repeats another, counts less.
+    likelihood of the given labels, which the experts have not seen: an expert that is overconfident
+    or redundant counts less.
 
     Parameters
     ----------
@@ -351,22 +337,22 @@ def pooled(experts: Sequence[Sequence[Array]], codes: Codes) -> list[Array]:
     codes : (n, d)
         The labels as given.
     """
-    floored = [np.maximum(np.stack(tables), -_SUREST) for tables in zip(*experts, strict=True)]
+    floored = [np.maximum(np.stack(tables), -_FLOOR) for tables in zip(*experts, strict=True)]
     two_valued = all(tables.shape[2] == 2 for tables in floored)
     known = [np.flatnonzero(column != MISSING) for column in codes.T]
     equal = np.array([1.0 / len(experts)] * len(experts) + [0.0])
 
-    def opinions(weights: Array, i: int, rows: Any = slice(None)) -> Array:
+    def log_pooled(weights: Array, i: int, rows: Any = slice(None)) -> Array:
         scores = np.tensordot(weights[:-1], floored[i][:, rows], axes=1)
         if two_valued:
             scores[:, 1] += weights[-1]
         return np.asarray(scores - logsumexp(scores, axis=1, keepdims=True))
 
     def loss(weights: Array) -> tuple[float, Array]:
-        away = weights - equal  # of few labels the experts count alike
+        away = weights - equal  # with few labels the experts count the same
         value, gradient = float(_PRIOR * away @ away), 2.0 * _PRIOR * away
         for i, rows in enumerate(known):
-            log_prob, given = opinions(weights, i, rows), codes[rows, i]
+            log_prob, given = log_pooled(weights, i, rows), codes[rows, i]
             value -= float(log_prob[np.arange(len(rows)), given].sum())
             excess = np.exp(log_prob)
             excess[np.arange(len(rows)), given] -= 1.0
@@ -376,22 +362,21 @@ def pooled(experts: Sequence[Sequence[Array]], codes: Codes) -> list[Array]:
 
     bounds = [(0.0, None)] * len(experts) + [(None, None)]
     weights = minimize(loss, equal, jac=True, bounds=bounds, method="L-BFGS-B").x
-    return [opinions(weights, i) for i in range(len(floored))]
+    return [log_pooled(weights, i) for i in range(len(floored))]
 
 
 def corrections(
-    opinions: Sequence[Array],
+    log_prob: Sequence[Array],
     space: LabelSpace,
     codes: Codes,
     surprise: Array,
     broken: Flags | None = None,
-    against: tuple[Indices, Array] | None = None,
 ) -> Audit:
     """Turn the probabilities of all values of every label into an audit.
 
     Parameters
     ----------
-    opinions : d arrays (n, K_i)
+    log_prob : d arrays (n, K_i)
         What `log_conditionals` or `pooled` returns.
     space : LabelSpace
     codes : (n, d)
@@ -399,14 +384,12 @@ def corrections(
     surprise : (n,)
     broken : (n, d) of bool, optional
         Labels in a rule that their row breaks.
-    against : two (n, d) arrays, optional
-        What `speaking_against` returns.
     """
     rows = np.arange(len(codes))
     probability, log_odds = np.empty(codes.shape), np.empty(codes.shape)
     suggestion = np.empty_like(codes)
-    for i, (column, opinion) in enumerate(zip(codes.T, opinions, strict=True)):
-        values = np.maximum(opinion, -_MOST_LOG_ODDS)
+    for i, (column, table) in enumerate(zip(codes.T, log_prob, strict=True)):
+        values = np.maximum(table, -_MOST_LOG_ODDS)
         given = column != MISSING
         at = np.where(given, column, 0)
         others = values.copy()
@@ -417,5 +400,4 @@ def corrections(
         probability[:, i] = np.exp(own)
         log_odds[:, i] = np.where(given, best - own, -np.inf)
     broken = np.zeros(codes.shape, dtype=bool) if broken is None else broken
-    against = (np.full(codes.shape, -1), np.zeros(codes.shape)) if against is None else against
-    return Audit(space, codes, probability, suggestion, log_odds, surprise, broken, *against)
+    return Audit(space, codes, probability, suggestion, log_odds, surprise, broken)

@@ -18,6 +18,8 @@ from colabel.labels import MISSING, LabelSpace
 if TYPE_CHECKING:
     import pandas as pd
 
+LOSSES = (*(name for name, rule in DECISIONS.items() if isinstance(rule, RiskMinimiser)), "log")
+"""Losses of a row by name, of which the expectation is known."""
 _TIED = 1e-9  # gains that differ by less are equal
 _CERTAIN = 1e-12  # less probability than this is none
 
@@ -151,9 +153,9 @@ def _entropy(joint: Joint) -> Array:
 def _risk_minimiser(loss: str | RiskMinimiser) -> RiskMinimiser:
     rule = loss if isinstance(loss, RiskMinimiser) else resolve_decision(loss)
     if not isinstance(rule, RiskMinimiser):
-        known = ", ".join(map(repr, DECISIONS))
+        known = ", ".join(map(repr, LOSSES))
         raise ValueError(
             f"The decision {rule!r} has no risk(joint), the expected loss of its answer: choose"
-            f" one of {known}, 'log', or give it one."
+            f" one of {known}, or give it one."
         )
     return rule

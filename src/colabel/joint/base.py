@@ -19,8 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
 from colabel.core.parameters import check_integer
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
@@ -521,9 +520,9 @@ class Joint(ABC):
 
     # In codes, for library code
 
-    @abstractmethod
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors."""
+        return self.top_k_codes(1)[0][:, 0]
 
     @abstractmethod
     def marginal_tables(self) -> list[Array]:

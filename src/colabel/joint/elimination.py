@@ -24,6 +24,7 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.numeric import log_sum_exp
 from colabel.joint._long_sums import add_to, less, long_log_sum_exp, long_sum, rounded
 
 ROOT = -1  # the parent of a label that has none
@@ -148,7 +149,7 @@ def upward(
             total = rounded(messages[v])
             given = np.minimum(less(table, messages[v][:, None]), 0.0)
         else:
-            messages[v] = total = _log_sum_first(table)
+            messages[v] = total = log_sum_exp(table, axis=0)
             given = table - np.where(np.isneginf(total), 0.0, total)
         # Where the scope's values are impossible, any conditional will do: it is never reached.
         impossible = np.isneginf(total)
@@ -159,16 +160,6 @@ def upward(
     if far:
         return conditionals, long_sum([t for root in roots for t in root], roots[0].shape[1:])
     return conditionals, sum(roots[1:], start=roots[0])
-
-
-def _log_sum_first(table: Array) -> Array:
-    """Take log sum exp over the first axis, silently -inf where all is -inf."""
-    top = table.max(axis=0)
-    top[np.isneginf(top)] = 0.0
-    with np.errstate(divide="ignore"):
-        found: Array = np.log(np.exp(table - top).sum(axis=0))
-    found += top
-    return found
 
 
 def downward(

@@ -15,7 +15,7 @@ from colabel.joint.base import APPROXIMATE, Exactness, Joint, common
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
-from colabel.labels import MISSING, LabelSpace
+from colabel.labels import MISSING
 from colabel.rules import CompiledRules
 
 __all__ = ["Mixture"]
@@ -126,18 +126,14 @@ class Mixture(SumOfJoints):
         super().__init__(members[0].space, members[0].n_rows)
         self.members = tuple(members)
         self.log_weights = log_weights - log_sum_exp(log_weights)[:, None]
-        self.exact = self._exactness()
-        inner = "; ".join(dict.fromkeys(member.how for member in members))
+        exact = common(member.exact for member in members).without("mode")
+        proven = "log_prob" in exact and all(member.lists_all for member in members)
+        self.exact = Exactness([*exact, "mode"]) if proven else exact
+        inner = "; ".join(dict.fromkeys(member.how.removesuffix(".") for member in members))
         self.how = (
-            f"Averages of {len(members)} members ({inner}) Modes: the best of the members' "
+            f"Averages of {len(members)} members ({inner}). Modes: the best of the members' "
             f"candidates, {'proven best' if 'mode' in self.exact else 'scored by the mixture'}."
         )
-
-    def _exactness(self) -> Exactness:
-        exact = common(member.exact for member in self.members).without("mode")
-        if "log_prob" in exact and all(member.lists_all for member in self.members):
-            return Exactness([*exact, "mode"])
-        return exact
 
     def _with(self, members: Sequence[Joint], log_weights: Array) -> Mixture:
         """Return a mixture that needs no check."""
@@ -152,10 +148,6 @@ class Mixture(SumOfJoints):
 
     def _parts(self) -> Sequence[tuple[Joint, Array]]:
         return list(zip(self.members, self.weights.T, strict=True))
-
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors."""
-        return self.top_k_codes(1)[0][:, 0]
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
@@ -284,7 +276,9 @@ class Mixture(SumOfJoints):
             for m, member in enumerate(self.members)
         ]
         joint = self._with(members, log_weights)
-        if not self._weighs_exactly(evidence):
+        exact = common(member.exact for member in self.members)
+        whole = (evidence != MISSING).all(axis=1) | (evidence == MISSING).all(axis=1)
+        if "sums" not in exact and not ("log_prob" in exact and whole.all()):
             joint.exact = APPROXIMATE
             joint.how += " The members' probabilities of the evidence are estimates."
         return joint
@@ -303,12 +297,6 @@ class Mixture(SumOfJoints):
             joint.how += " The members' probabilities of the rules are estimates."
         return joint, total
 
-    def _weighs_exactly(self, evidence: Codes) -> bool:
-        """Whether the members' probabilities of evidence (n, d) are exact."""
-        sums = common(member.exact for member in self.members)
-        whole = (evidence != MISSING).all(axis=1) | (evidence == MISSING).all(axis=1)
-        return "sums" in sums or ("log_prob" in sums and bool(whole.all()))
-
     def rows(self, index: Rows) -> Mixture:
         """Return the joint of some of the rows."""
         joint = self._with([m.rows(index) for m in self.members], self.log_weights[index])
@@ -321,13 +309,11 @@ def _check_members(members: Sequence[Joint]) -> None:
         raise ValueError("A mixture needs at least one member.")
     first = members[0]
     for position, member in enumerate(members):
-        if member.n_rows != first.n_rows or not _same_labels(member.space, first.space):
+        one, other = member.space, first.space
+        same = one is other or (one.names, one.cardinalities) == (other.names, other.cardinalities)
+        if member.n_rows != first.n_rows or not same:
             raise ValueError(
                 f"Member {position} has {member.n_rows} rows and labels {member.space.names}, but "
                 f"member 0 has {first.n_rows} rows and labels {first.space.names}: the members of "
                 "a mixture must describe the same rows and labels."
             )
-
-
-def _same_labels(one: LabelSpace, other: LabelSpace) -> bool:
-    return one is other or (one.names, one.cardinalities) == (other.names, other.cardinalities)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.random import Generator
 
-from colabel.core.arrays import Array, Codes, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Rows, row_slices
 from colabel.core.numeric import first_occurrences, log_sum_exp
 from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct

@@ -50,10 +50,6 @@ class Repeated(Joint):
         self.shared, self.of_row = shared, of_row
         self.exact, self.how = shared.exact, shared.how
 
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors."""
-        return self.top_k_codes(1)[0][:, 0]
-
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         codes, log_prob = self.shared.top_k_codes(k)

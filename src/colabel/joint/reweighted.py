@@ -134,7 +134,8 @@ class Reweighted(SumOfJoints):
         of_list = _weighted_entropy(self.listed, self._log_norm)
         total = np.exp(self._covered.log_total)
         outside = self.base.entropy() - _weighted_entropy(self._covered)
-        left = np.exp(log_of_base) * (outside - _times(1.0 - total, log_of_base))
+        share = np.exp(log_of_base)
+        left = share * outside - (1.0 - total) * _times(share, log_of_base)
         return np.maximum(of_list + left, 0.0)
 
     def log_prob_codes(self, codes: Codes) -> Array:
@@ -166,10 +167,6 @@ class Reweighted(SumOfJoints):
         return np.minimum(found, 0.0)
 
     # Vectors
-
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors."""
-        return self.top_k_codes(1)[0][:, 0]
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""

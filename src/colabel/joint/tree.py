@@ -9,8 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, Rows, row_slices
 from colabel.core.numeric import short_sum
 from colabel.joint import elimination as passes
 from colabel.joint._long_sums import is_far, long_sum, rounded
@@ -160,13 +159,6 @@ class Tree(Joint):
         found, total = passes.upward(self._forest, tables, far=True)
         return found, rounded(total)
 
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors.
-
-        In a tie the smaller code wins at the label nearest the root where the vectors differ.
-        """
-        return self.top_k_codes(1)[0][:, 0]
-
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         each = dict(passes.downward(self._forest, self._rows_last()))
@@ -208,7 +200,10 @@ class Tree(Joint):
         return found
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
-        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+        """Return codes (n, k, d) and log-probabilities (n, k), best first.
+
+        In a tie the smaller code wins at the label nearest the root where the vectors differ.
+        """
         k = self._at_most_all(k)
         chunks = row_slices(self.n_rows, _ENTRIES_AT_ONCE, 2 * k * self._forest.n_entries)
         found = [passes.k_best(self._forest, self._rows_last(chunk), k) for chunk in chunks]

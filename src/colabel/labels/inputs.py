@@ -268,14 +268,14 @@ def set_codes(given: LabelRows, names: tuple[str, ...]) -> Codes:
 def sets_of(codes: Values, labels: tuple[Hashable, ...]) -> list[set[Hashable] | None]:
     """Turn 0/1 codes (n, d) into n sets of labels; None for a row without any observed label."""
     absent: Flags = np.all(codes < 0, axis=1)
-    refuse_unrepresentable((codes < 0) & ~absent[:, None], "a set")
+    check_representable((codes < 0) & ~absent[:, None], "a set")
     return [
         None if none else {labels[i] for i in np.flatnonzero(row)}
         for row, none in zip(codes, absent, strict=True)
     ]
 
 
-def refuse_unrepresentable(missing: Flags, container: str) -> None:
+def check_representable(missing: Flags, container: str) -> None:
     """Raise where a container cannot hold the missing labels marked in (n, d) booleans."""
     if missing.any():
         row, column = np.argwhere(missing)[0]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from colabel.core.arrays import Codes
-from colabel.core.schema import Ascending, Dims, Fields, NotEmpty, Unique, refuse_unless, stored
+from colabel.core.schema import ASCENDING, NOT_EMPTY, UNIQUE, Dims, Fields, check_that, stored
 from colabel.labels.columns import (
     MISSING,
     SEPARATORS,
@@ -32,10 +32,10 @@ from colabel.labels.inputs import (
     Indicator,
     LabelRows,
     Lists,
+    check_representable,
     chosen_names,
     default_names,
     read,
-    refuse_unrepresentable,
     set_codes,
     sets_of,
     unique_names,
@@ -90,8 +90,8 @@ class LabelSpace:
     array([['low', 3]], dtype=object)
     """
 
-    names: Annotated[tuple[str, ...], "d", Unique()]
-    classes: Annotated[tuple[NDArray[Any], ...], "d [sizes]", NotEmpty()]
+    names: Annotated[tuple[str, ...], "d", UNIQUE]
+    classes: Annotated[tuple[NDArray[Any], ...], "d [sizes]", NOT_EMPTY]
     kind: Kind
     members: tuple[Hashable, ...] = ()  # kind "sets": the labels, if they are not strings
 
@@ -100,16 +100,16 @@ class LabelSpace:
         classes, kind, members = fields["classes"], fields["kind"], fields["members"]
         for values in classes:
             if values.dtype.kind == "O":
-                Unique().check(values.tolist(), dims, "the values of a label")
+                UNIQUE.check(values.tolist(), dims, "the values of a label")
             else:
-                Ascending().check(values, dims, "the values of a label")
+                ASCENDING.check(values, dims, "the values of a label")
                 whole = values.dtype.kind != "f" or (values == np.rint(values)).all()
-                refuse_unless(whole, "the values of a label are no classes")
-        refuse_unless(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
+                check_that(whole, "the values of a label are no classes")
+        check_that(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
         zero_one = all(values.tolist() == [0, 1] for values in classes)
-        refuse_unless(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")
+        check_that(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")
         plain = all(isinstance(member, Hashable) for member in members)
-        refuse_unless(len(members) in (0, dims["d"]) and plain, "the members of sets are damaged")
+        check_that(len(members) in (0, dims["d"]) and plain, "the members of sets are damaged")
 
     @classmethod
     def infer(cls, Y: Any, names: Sequence[str] | None = None) -> tuple[LabelSpace, Codes]:
@@ -171,7 +171,7 @@ class LabelSpace:
         if seen.kind == "sparse":
             return cls(chosen, seen.values, "sparse")
         if seen.kind == "vector" or seen.names:
-            _refuse_tags(seen.values)
+            _check_no_lists(seen.values)
         return _space_of_values(list(seen.values), chosen, is_vector=seen.kind == "vector")
 
     @property
@@ -400,7 +400,7 @@ class LabelSpace:
                 "`values` for other shapes."
             )
         if self.kind == "sparse":
-            refuse_unrepresentable(checked < 0, "a sparse matrix")
+            check_representable(checked < 0, "a sparse matrix")
             return sparse.csr_array(checked.astype(np.int64))
         if self.kind == "sets":
             return sets_of(checked, self.members or self.names)
@@ -526,7 +526,7 @@ def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[LabelSpace, 
         codes[slice(None) if observed is None else observed, i] = column
         classes.append(found)
     if given.is_vector or given.names:
-        _refuse_tags(classes)
+        _check_no_lists(classes)
     space = _space_of_values(classes, names, is_vector=given.is_vector)
     for i, (found, known) in enumerate(zip(classes, space.classes, strict=True)):
         if len(found) < len(known):  # both values of a 0/1 label, of which one was observed
@@ -569,7 +569,7 @@ def written_list(text: str) -> list[str] | None:
     return [str(label) for label in found] if plain else None
 
 
-def _refuse_tags(classes: Sequence[NDArray[Any]]) -> None:
+def _check_no_lists(classes: Sequence[NDArray[Any]]) -> None:
     """Refuse one class variable whose values are lists of labels: "a;b", "a", "['b', 'c']".
 
     So it is where more than a quarter of the different values hold the separator, and more than

@@ -21,7 +21,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums
 from colabel.labels import MISSING
-from colabel.learn.row_chance import column_range, dealt_folds, rounding_units, row_digests
+from colabel.learn.row_hashing import column_range, hashed_folds, rounding_units, row_digests
 
 if TYPE_CHECKING:
     from colabel.learn.chunks.chunked_data import ChunkedData
@@ -184,7 +184,7 @@ class TrainingData(Rows):
         some = {"X": self.X[rows], "codes": self.codes[rows], "weight": weight, "extra": extra}
         return replace(self, **some, folds=folds)
 
-    def total(
+    def sum(
         self,
         function: Callable[..., Result],
         *arguments: Any,
@@ -204,7 +204,7 @@ class TrainingData(Rows):
 
     def random_folds(self, cv: int | float, seed: int) -> Folds:
         """See the function of this name."""
-        return Folds(*dealt_folds(self, cv, seed))
+        return Folds(*hashed_folds(self, cv, seed))
 
     def rows_with(self, label: int, value: int) -> Indices:
         """Positions of the rows that have a value of a label."""
@@ -297,7 +297,7 @@ class Folds(NamedTuple):
 
     @property
     def at_rows(self) -> Indices:
-        """The folds of the rows, as an argument of `TrainingData.total`."""
+        """The folds of the rows, as an argument of `TrainingData.sum`."""
         return self.of_row
 
     def rows_inside(self, fold: int) -> Indices:

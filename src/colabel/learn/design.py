@@ -13,16 +13,24 @@ Products with sparse rows are compiled. They take C-contiguous arrays and check 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, UsedColumns, dense, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Indices,
+    UsedColumns,
+    dense,
+    is_sparse,
+    like,
+    row_slices,
+)
 from colabel.core.compiling import njit
 from colabel.core.numeric import eigenvectors
 
@@ -64,8 +72,9 @@ def csr_times(indptr: Codes, indices: Codes, data: Array, dense: Array, out: Arr
 LARGEST_ROTATION = 1500
 # Below this many rows a design is solved in the span of its rows, where that is the smaller space.
 _LARGEST_ROW_SPACE = 400
-# Principal axes of features whose energies differ by more would drown the weakest in rounding.
-_WIDEST_ENERGY_RANGE = 1e8
+# Features whose sums of squares differ by more have no principal axes: rounding would drown the
+# weakest.
+_WIDEST_RANGE = 1e8
 # Directions whose variance is below this share of the largest are numerically absent.
 _RANK_TOLERANCE = 1e-12
 # A sparse column's curvature is never taken for more than this many times its own.
@@ -74,24 +83,12 @@ _ROWS_AT_ONCE = 1 << 13
 _SOON_READ = 1 << 17  # stored numbers of sparse rows, which a cache holds
 
 
-class Coordinates(Protocol):
-    """Linear map between coefficients of features and of coordinates, the constant last."""
-
-    def enter(self, coef: Array) -> Array:
-        """Coefficients (..., p + 1) of features as coordinates (..., q)."""
-        ...
-
-    def leave(self, coef: Array) -> Array:
-        """Inverse of `enter` for a solution: (..., q) -> (..., p + 1)."""
-        ...
-
-
 @dataclass(frozen=True)
 class Axes:
-    """z = (x - mean) @ basis; the last `n_extra` features are centred but not turned.
+    """z = (x - mean) @ basis; the last `n_extra` features are centred but not rotated.
 
     Scores are linear: where rows are in chunks, they are only centred, and coefficients and
-    gradients, which are small, are turned `back` and `to_axes` in every pass.
+    gradients, which are small, are rotated in every pass.
     """
 
     mean: Array  # (p,); of none, the constant is the only coordinate
@@ -103,39 +100,41 @@ class Axes:
         """Number of coordinates q, the constant included."""
         return 1 + (len(self.mean) if self.basis is None else self.basis.shape[1] + self.n_extra)
 
-    def to_axes(self, vectors: Array) -> Array:
-        """Vectors (..., p + 1) of centred features and a constant, turned to the axes: (..., q)."""
+    def rotate(self, vectors: Array) -> Array:
+        """Vectors (..., p + 1) of centred features and a constant, along the axes: (..., q)."""
         if self.basis is None:
             return vectors
         cut = len(self.basis)
         return np.concatenate([vectors[..., :cut] @ self.basis, vectors[..., cut:]], axis=-1)
 
-    def back(self, vectors: Array) -> Array:
-        """Inverse of `to_axes` for coefficients."""
+    def rotate_back(self, vectors: Array) -> Array:
+        """Inverse of `rotate` for coefficients."""
         if self.basis is None:
             return vectors
         cut = self.basis.shape[1]
         return np.concatenate([vectors[..., :cut] @ self.basis.T, vectors[..., cut:]], axis=-1)
 
-    def enter(self, coef: Array) -> Array:
+    def to_basis(self, coef: Array) -> Array:
+        """Coefficients (..., p + 1) of features as coordinates (..., q)."""
         centred = coef.copy()
         centred[..., -1] += coef[..., :-1] @ self.mean
-        return self.to_axes(centred)
+        return self.rotate(centred)
 
-    def leave(self, coef: Array) -> Array:
-        found = self.back(coef).copy()
-        found[..., -1] -= found[..., :-1] @ self.mean
-        return found
+    def from_basis(self, coef: Array) -> Array:
+        """Inverse of `to_basis` for a solution: (..., q) -> (..., p + 1)."""
+        features = self.rotate_back(coef).copy()
+        features[..., -1] -= features[..., :-1] @ self.mean
+        return features
 
-    def rows(self, X: Array, extra: Array | None, turned: bool) -> Array:
-        """Rows X (n, p), extra features (n, e) and a constant; centred, and turned or not."""
+    def rows(self, X: Array, extra: Array | None, rotated: bool) -> Array:
+        """Rows X (n, p), extra features (n, e) and a constant; centred, and rotated or not."""
         if not len(self.mean):
             return np.ones((X.shape[0], 1))
-        rows = np.ones((len(X), self.n_coordinates if turned else len(self.mean) + 1))
+        rows = np.ones((len(X), self.n_coordinates if rotated else len(self.mean) + 1))
         for part in row_slices(len(X), _ROWS_AT_ONCE):  # no second array as large as X
             joined = X[part] if extra is None else np.hstack([X[part], extra[part]])
             centred = joined - self.mean
-            rows[part, :-1] = self.to_axes(centred) if turned else centred
+            rows[part, :-1] = self.rotate(centred) if rotated else centred
         return rows
 
 
@@ -144,25 +143,25 @@ class Columns:
     """Coordinates are features, or those of another map: the ones in use, or all (None)."""
 
     used: UsedColumns | None
-    outer: Coordinates | None = None
+    outer: Any = None
     n_coordinates: int = 0
     n_extra: int = 0
 
-    def enter(self, coef: Array) -> Array:
-        coef = coef if self.outer is None else self.outer.enter(coef)
+    def to_basis(self, coef: Array) -> Array:
+        coef = coef if self.outer is None else self.outer.to_basis(coef)
         return np.array(coef) if self.used is None else coef[..., self.used.positions]
 
-    def leave(self, coef: Array) -> Array:
+    def from_basis(self, coef: Array) -> Array:
         spread = coef if self.used is None else self.used.spread(coef)
-        return spread if self.outer is None else self.outer.leave(spread)
+        return spread if self.outer is None else self.outer.from_basis(spread)
 
-    def to_axes(self, vectors: Array) -> Array:
-        """See `Axes`: nothing is turned."""
+    def rotate(self, vectors: Array) -> Array:
+        """See `Axes`: nothing is rotated."""
         return vectors
 
-    back = to_axes
+    rotate_back = rotate
 
-    def rows(self, X: Any, extra: Array | None, turned: bool) -> sp.csr_array:
+    def rows(self, X: Any, extra: Array | None, rotated: bool) -> sp.csr_array:
         """Rows X (n, p), extra features (n, e) and a constant."""
         ones = np.ones((X.shape[0], 1))
         more = ones if extra is None else np.hstack([extra, ones])
@@ -178,25 +177,26 @@ class RowSpace:
     With rows R = U S V', the coordinates of w are V'w = S^-1 U' R w, and w = R' U S^-1 a.
     """
 
-    outer: Coordinates
+    outer: Any  # Axes or Columns
     rows: Any  # (n, q - 1) dense or CSR, in outer coordinates
     scaled_left: Array  # U S^-1, (n, r)
 
-    def enter(self, coef: Array) -> Array:
-        outer = self.outer.enter(coef)
+    def to_basis(self, coef: Array) -> Array:
+        outer = self.outer.to_basis(coef)
         flat = outer[..., :-1].reshape(-1, outer.shape[-1] - 1)
         inner = np.asarray(self.rows @ flat.T).T @ self.scaled_left
         return np.concatenate(
             [inner.reshape(*coef.shape[:-1], inner.shape[1]), outer[..., -1:]], axis=-1
         )
 
-    def leave(self, coef: Array) -> Array:
+    def from_basis(self, coef: Array) -> Array:
         inner = coef[..., :-1].reshape(-1, coef.shape[-1] - 1)
         flat = np.asarray(self.rows.T @ (self.scaled_left @ inner.T)).T
         outer = np.concatenate(
             [flat.reshape(*coef.shape[:-1], flat.shape[1]), coef[..., -1:]], axis=-1
         )
-        return self.outer.leave(outer)
+        features: Array = self.outer.from_basis(outer)
+        return features
 
 
 @dataclass(frozen=True)
@@ -205,13 +205,15 @@ class Design:
 
     Attributes
     ----------
-    rows : (n, q) array or CSR
-        Coordinates of the rows; the last column is `level`.
+    rows : (n, q) array or CSR, (P, n, q) tensor, or None
+        Coordinates of the rows; the last column is `level`. Those of P groups are padded to n each
+        and lie on a device, where products are batched; of rows in chunks there are none here.
     columns : (q, n) CSR or None
         The transposed rows where they are sparse: gathering from it is faster than scattering.
-    weight : (n,) or None
-        Weights of the rows, which count in `energy`.
-    coordinates : Coordinates
+    weight : (n,), (P, n) or None
+        Weights of the rows; zero for padding.
+    coordinates : Axes, Columns or RowSpace
+        Linear map between coefficients of features and of coordinates, the constant last.
     level : float
         Value of the constant coordinate.
     n_extra : int
@@ -220,26 +222,29 @@ class Design:
         Whether all rows of the data share one row of features.
     single : bool
         Whether products with sparse rows may read their argument in single precision.
-    scales : (q,) or None
-        What `scale` says, where that is known: rows on a device are torch's, dense or CSR.
+    squares : (q,) or None
+        What `sum_of_squares` says, where that is known: rows on a device are torch's, dense or CSR.
+    lanes : (group, place), (c,) each, or None
+        Group of each score, and its place among the scores of the group, where there are groups.
 
     Examples
     --------
     >>> import numpy as np
     >>> design = Design.of(np.array([[0.0], [2.0]]))
-    >>> abs(design.times(np.array([[1.0], [0.0]]))).ravel()  # centred
+    >>> abs(design.matmat(np.array([[1.0], [0.0]]))).ravel()  # centred
     array([1., 1.])
     """
 
     rows: Any
     columns: Any
-    weight: Array | None
-    coordinates: Coordinates
+    weight: Any
+    coordinates: Any
     level: float = 1.0
     n_extra: int = 0
     shared: bool = False
     single: bool = False
-    scales: Any = None
+    squares: Any = None
+    lanes: Any = None
 
     @classmethod
     def of(cls, X: Any, weight: Array | None = None, extra: Array | None = None) -> Design:
@@ -268,10 +273,10 @@ class Design:
         X: Any,
         weight: Array | None,
         extra: Array | None = None,
-        turned: bool = True,
+        rotated: bool = True,
     ) -> Design:
-        """Rows in coordinates that are known; not `turned`, dense ones are only centred."""
-        rows = coordinates.rows(X, extra, turned)
+        """Rows in coordinates that are known; not `rotated`, dense ones are only centred."""
+        rows = coordinates.rows(X, extra, rotated)
         columns = sp.csr_array(rows.T) if is_sparse(rows) else None
         return cls(rows, columns, weight, coordinates, n_extra=coordinates.n_extra)
 
@@ -284,20 +289,25 @@ class Design:
     @property
     def n_rows(self) -> int:
         """Number of rows n."""
-        return int(self.rows.shape[0])
+        return int(self.rows.shape[-2])
 
     @property
     def n_coordinates(self) -> int:
         """Number of coordinates q, the constant included."""
-        return int(self.rows.shape[1])
+        return int((self.squares if self.rows is None else self.rows).shape[-1])
 
-    def times(self, coef: Array) -> Array:
+    @property
+    def score_weight(self) -> Any:
+        """Weights of the rows of every score: (n,), (c, n) where there are groups, or None."""
+        return self.weight if self.lanes is None else self.weight[self.lanes[0]]
+
+    def matmat(self, coef: Array) -> Array:
         """(n, q) @ (q, c)."""
         if is_sparse(self.rows):
             return _csr_product(self.rows, coef, self.single)
         return np.asarray(self.rows @ coef)
 
-    def pullback(self, slope: Array) -> Array:
+    def rmatmat(self, slope: Array) -> Array:
         """(q, n) @ (n, c), the transposed product."""
         if is_sparse(self.rows):
             return _csr_product(self.columns, slope, self.single)
@@ -305,23 +315,29 @@ class Design:
 
     def scores(self, coef: Array) -> Array:
         """Scores (c, n) of coefficients (c, q), one row of them for each task."""
-        found: Array = self._product(coef, self.rows, lambda factor: factor @ self.rows.T)
-        return found
+        product: Array = self._product(coef, forward=True)
+        return product
 
-    def pulled(self, residual: Array) -> Array:
-        """Residuals (c, n) pulled back to coordinates (c, q), the transposed product."""
-        found = self._product(residual, self.columns, lambda factor: factor @ self.rows)
-        double: Array = found if isinstance(found, np.ndarray) else found.double()
+    def rmatvec(self, residual: Array) -> Array:
+        """Residuals (c, n) times the rows, (c, q): the transposed product."""
+        product = self._product(residual, forward=False)
+        double: Array = product if isinstance(product, np.ndarray) else product.double()
         return double
 
-    def _product(self, factor: Any, sparse: Any, dense: Callable[[Any], Any]) -> Any:
-        """Rows of a factor times a sparse matrix, or the product of dense rows; or on a device."""
-        if is_sparse(self.rows):
-            return np.ascontiguousarray(_csr_product(sparse, factor.T, self.single).T)
-        if isinstance(self.rows, np.ndarray):
-            return dense(factor)
-        factor = factor.to(self.rows.dtype)
-        return dense(factor) if self.columns is None else (sparse @ factor.T).T.contiguous()
+    def _product(self, factor: Any, *, forward: bool) -> Any:
+        matrix = self.rows if forward or self.columns is None else self.columns
+        if is_sparse(matrix):
+            return np.ascontiguousarray(_csr_product(matrix, factor.T, self.single).T)
+        if not isinstance(matrix, np.ndarray):
+            factor = factor.to(matrix.dtype)
+            if self.columns is not None:
+                return (matrix @ factor.T).T.contiguous()
+        matrix = matrix.swapaxes(-1, -2) if forward else matrix
+        if self.lanes is None:
+            return factor @ matrix
+        spread = factor.new_zeros(len(matrix), int(self.lanes[1].max()) + 1, factor.shape[1])
+        spread[self.lanes] = factor
+        return (spread @ matrix)[self.lanes]
 
     def in_single(self) -> Design:
         """Return the same rows for a solver that may read steps and residuals rounded.
@@ -333,12 +349,30 @@ class Design:
         large = is_sparse(self.rows) and self.rows.nnz > _SOON_READ
         return replace(self, single=True) if large else self
 
-    def of_tasks(self, scores: Flags) -> Design:
-        """Return the rows for some of the scores: they serve all alike."""
-        return self
+    def for_groups(self, group: Indices) -> Design:
+        """Return the rows for scores of groups (c,), where the rows are those of groups."""
+        if self.rows.ndim == 2:
+            return self
+        order = np.argsort(group, kind="stable")
+        place = np.empty(len(group), dtype=np.intp)
+        place[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
+        return replace(self, lanes=(like(group, self.rows), like(place, self.rows)))
 
-    def energy(self) -> Array:
-        """Weighted sum of squares (q,) of every coordinate."""
+    def of_tasks(self, scores: Flags) -> Design:
+        """Return the rows for some of the scores; without groups they serve all alike."""
+        if self.lanes is None:
+            return self
+        return replace(self, lanes=tuple(part[scores] for part in self.lanes))
+
+    def sum_of_squares(self) -> Array:
+        """Weighted sum of squares of every coordinate, (q,), or (P, q) of groups."""
+        if self.squares is not None:
+            known: Array = self.squares
+            return known
+        if self.rows.ndim == 3:
+            squares = (self.rows**2).transpose(1, 2) @ self.weight[:, :, None]
+            of_groups: Array = squares[:, :, 0].double()
+            return of_groups
         weight = np.ones(self.n_rows) if self.weight is None else self.weight
         if self.shared:
             return np.asarray(self.rows[0] ** 2 * weight.sum())
@@ -347,18 +381,16 @@ class Design:
         return np.asarray(np.einsum("nq,n,nq->q", self.rows, weight, self.rows, optimize=False))
 
     def scale(self) -> Array:
-        """Curvature (q,) of every coordinate if each row had curvature one, roughly.
+        """Curvature of every coordinate if each row had curvature one, roughly: (q,) or (c, q).
 
         Sparse columns are far from principal axes: half way (geometrically) between the columns'
         own scales and a common one takes fewer iterations than either. Not far above its own,
         though: beside a huge column all others would look steep, and soon converged.
         """
-        if self.scales is not None:
-            known: Array = self.scales
-            return known
-        energy = self.energy()
-        scales: Array = half_way(energy, energy.mean()) if is_sparse(self.rows) else energy
-        return scales
+        squares = self.sum_of_squares()
+        if isinstance(self.coordinates, Columns):
+            squares = half_way(squares, squares.mean(-1)[..., None])
+        return squares if self.lanes is None else squares[self.lanes[0]]
 
     def take(self, rows: Indices | slice) -> Design:
         """Return some of the rows, in the same coordinates."""
@@ -395,7 +427,7 @@ class Design:
         constant of one would be shrunk as if it were one feature among p.
         """
         weight = self.n_rows if self.weight is None else self.weight.sum()
-        length = float(np.sqrt(self.energy()[:-1].sum() / weight))
+        length = float(np.sqrt(self.sum_of_squares()[:-1].sum() / weight))
         return self if self.shared or length == 0.0 else self.with_level(length)
 
     def with_level(self, level: float) -> Design:
@@ -408,25 +440,26 @@ class Design:
         rows[:, -1] = level
         return replace(self, rows=rows, level=level)
 
-    def enter(self, coef: Array) -> Array:
+    def to_basis(self, coef: Array) -> Array:
         """Coefficients (..., p + 1) of features and a constant of one as coordinates (..., q)."""
-        entered = self.coordinates.enter(coef)
+        inner: Array = self.coordinates.to_basis(coef)
         if self.level != 1.0:
-            entered[..., -1] /= self.level or np.inf
-        return entered
+            inner[..., -1] /= self.level or np.inf
+        return inner
 
-    def leave(self, coef: Array) -> Array:
-        """Inverse of `enter` for a solution."""
+    def from_basis(self, coef: Array) -> Array:
+        """Inverse of `to_basis` for a solution."""
         if self.level != 1.0:
             coef = coef.copy()
             coef[..., -1] *= self.level
-        return self.coordinates.leave(coef)
+        features: Array = self.coordinates.from_basis(coef)
+        return features
 
 
-def half_way(energy: Any, mean: Any) -> Any:
-    """Scales (..., q) of sparse columns, see `Design.scale`; the constant keeps its energy."""
-    scaled = ((energy * mean) ** 0.5).clip(max=_STEEPEST * energy)
-    scaled[..., -1] = energy[..., -1]
+def half_way(squares: Any, mean: Any) -> Any:
+    """Scales (..., q) of sparse columns, see `Design.scale`; the constant keeps its own."""
+    scaled = ((squares * mean) ** 0.5).clip(max=_STEEPEST * squares)
+    scaled[..., -1] = squares[..., -1]
     return scaled
 
 
@@ -441,7 +474,7 @@ def linear_scores(X: Any, coef: Array, extra: Array | None = None) -> Array:
     return scores.reshape(*coef.shape[:2], -1)
 
 
-def _sparse(rows: sp.csr_array, weight: Array | None, outer: Coordinates, n_extra: int) -> Design:
+def _sparse(rows: sp.csr_array, weight: Array | None, outer: Columns, n_extra: int) -> Design:
     """Wrap sparse rows without their empty columns; the extra ones and the constant always stay."""
     used = UsedColumns.of(rows, n_extra + 1)
     coordinates = outer if used is None else Columns(used, outer)
@@ -450,7 +483,7 @@ def _sparse(rows: sp.csr_array, weight: Array | None, outer: Coordinates, n_extr
 
 
 class Moments(NamedTuple):
-    """Weight, mean (p,), centred Gram matrix (p, p) or energies (p,), largest absolutes (p,).
+    """Weight, mean (p,), Gram matrix (p, p) or its diagonal, and largest absolutes (p,) of rows.
 
     Those of parts of the rows can be `pooled`.
     """
@@ -482,11 +515,11 @@ class Moments(NamedTuple):
         return Moments(total, self.mean + share * gap, gram, largest)
 
     def axes(self, n_rows: int) -> Axes:
-        """Principal axes, unless features are too many or their energies too far apart."""
-        if self.gram.ndim == 1 or _energies_differ(np.diag(self.gram), n_rows, self.largest):
+        """Principal axes, unless features are too many or their sums of squares too far apart."""
+        if self.gram.ndim == 1 or _squares_differ(np.diag(self.gram), n_rows, self.largest):
             return Axes(self.mean, None)
-        energy, basis = eigenvectors(self.gram)
-        return Axes(self.mean, basis[:, _told(energy)])
+        squares, basis = eigenvectors(self.gram)
+        return Axes(self.mean, basis[:, _distinct(squares)])
 
 
 def _principal_axes(X: Array, weight: Array | None) -> Axes:
@@ -497,28 +530,28 @@ def _principal_axes(X: Array, weight: Array | None) -> Axes:
     moments = reduce(Moments.pooled, some)
     if with_gram or n_rows > LARGEST_ROTATION:
         return moments.axes(n_rows)
-    if _energies_differ(moments.gram, n_rows, moments.largest):
+    if _squares_differ(moments.gram, n_rows, moments.largest):
         return Axes(moments.mean, None)
     rows = X - moments.mean
     rows = rows if weight is None else rows * np.sqrt(weight)[:, None]
-    energy, left = eigenvectors(rows @ rows.T)
-    kept = _told(energy)
-    return Axes(moments.mean, (rows.T @ left[:, kept]) / np.sqrt(energy[kept]))
+    squares, left = eigenvectors(rows @ rows.T)
+    kept = _distinct(squares)
+    return Axes(moments.mean, (rows.T @ left[:, kept]) / np.sqrt(squares[kept]))
 
 
-def _told(energy: Array) -> Flags:
-    """Directions (r,) of ascending energies that are more than rounding."""
-    found: Flags = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
+def _distinct(squares: Array) -> Flags:
+    """Directions (r,) of ascending sums of squares that are more than rounding."""
+    found: Flags = squares > _RANK_TOLERANCE * max(squares[-1], 1e-300)
     return found
 
 
-def _energies_differ(energy: Array, n_rows: int, largest: Array) -> bool:
-    """Whether energies (p,) of features are too far apart for principal axes.
+def _squares_differ(squares: Array, n_rows: int, largest: Array) -> bool:
+    """Whether sums of squares (p,) of features are too far apart for principal axes.
 
-    Features of largest absolute values (p,) whose energy is no more than rounding do not count.
+    Features of largest absolute values (p,) that vary no more than by rounding do not count.
     """
-    varied = energy[energy > n_rows * (1e-14 * largest) ** 2]
-    return bool(len(varied) and varied.max() > _WIDEST_ENERGY_RANGE * varied.min())
+    varied = squares[squares > n_rows * (1e-14 * largest) ** 2]
+    return bool(len(varied) and varied.max() > _WIDEST_RANGE * varied.min())
 
 
 def prefers_row_space(n_rows: int, n_coordinates: int, n_extra: int) -> bool:
@@ -529,9 +562,9 @@ def prefers_row_space(n_rows: int, n_coordinates: int, n_extra: int) -> bool:
 def _in_row_space(design: Design) -> Design:
     rows = design.rows[:, :-1]
     outer = rows @ rows.T
-    energy, left = eigenvectors(dense(outer))
-    kept = _told(energy)
-    length = np.sqrt(energy[kept])
+    squares, left = eigenvectors(dense(outer))
+    kept = _distinct(squares)
+    length = np.sqrt(squares[kept])
     inner = np.hstack([left[:, kept] * length, np.ones((design.n_rows, 1))])
     space = RowSpace(design.coordinates, rows, left[:, kept] / length)
     return Design(inner, None, design.weight, space)

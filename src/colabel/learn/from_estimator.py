@@ -23,14 +23,14 @@ from sklearn.utils.validation import has_fit_parameter
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
-    Ascending,
+    ASCENDING,
+    NOT_EMPTY,
     Below,
     Between,
     Dims,
     Distribution,
     Estimator,
     Fields,
-    NotEmpty,
     bind,
     stored,
 )
@@ -75,7 +75,7 @@ class EstimatorModel:
     """
 
     estimator: Annotated[Any | None, Estimator(does="predict_proba")]
-    seen: Annotated[Indices, "_", Below("c"), Ascending(), NotEmpty()]
+    seen: Annotated[Indices, "_", Below("c"), ASCENDING, NOT_EMPTY]
     frequency: Annotated[Array, "c", Distribution()]
     allowed: Annotated[Flags | None, "extra"] = None
     n_rows: Annotated[float | None, Between(0.0)] = None

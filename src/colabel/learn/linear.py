@@ -13,11 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, refuse_unless, stored
+from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.learn.conditional import (
     FoldModels,
-    Folds,
     GainOver,
     Gains,
     HeldOutScores,
@@ -51,7 +50,7 @@ Result = TypeVar("Result")
 BatchSizes = tuple[int, int, int]
 _BATCH: BatchSizes = (1 << 18, 64, 1 << 21)
 # Points of a path without improvement after which a penalty is not weakened further: the weakest
-# are the dearest, and held-out curves that have turned twice do not come back.
+# are the dearest, and held-out curves that have rotated twice do not come back.
 PATIENCE = 2
 # Candidates on some of the rows, of which most are thrown away, are scored to a looser tolerance.
 LOOSER = 5.0
@@ -75,7 +74,7 @@ class LinearModels:
             sizes.update(dict.fromkeys(positions.tolist(), n_classes))
         n_positions = sum(len(positions) for positions, _, _ in fields["parts"])
         once = len(sizes) == n_positions == dims["m"]
-        refuse_unless(once, "a model is missing, or two have the same position")
+        check_that(once, "a model is missing, or two have the same position")
         dims["sizes"] = tuple(sizes[i] for i in range(dims["m"]))
 
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
@@ -191,71 +190,74 @@ class LinearLearner:
 
 
 class Batch(NamedTuple):
-    """Targets that are solved together: their groups, positions in these, and labels, (T,) each."""
+    """Targets that are solved together.
+
+    Attributes
+    ----------
+    group, position, label : (T,)
+        Groups of the targets, their positions in these, and labels.
+    n_classes : int
+    rows : callable
+        Of the batch: its rows (`LocalRows`, or `ChunkedRows`), and group and target that each of
+        its tasks has there. Rows of a group are gathered when the batch is solved.
+    """
 
     group: Indices
     position: Indices
     label: Indices
     n_classes: int
+    rows: Callable[[Any], tuple[Any, Indices, Indices]]
 
 
-@dataclass(frozen=True)
-class RowsInMemory:
-    """The rows of groups; see `LinearLearning.cross_validate` for what is known of them."""
+class Asked(NamedTuple):
+    """Groups of rows, and what is known of all rows; see `LinearLearning.cross_validate`."""
 
-    learning: LinearLearning
     groups: Sequence[RowGroup]
-    folds: Folds | None
-    offsets: Offsets | None
-    over: Any
-    constant: bool
-    _designs: Any = field(default_factory=WeakValueDictionary)
+    folds: Any
+    offsets: Any = None
+    over: Any = None
+    constant: bool = False
 
-    @property
-    def n_jobs(self) -> int | None:
-        """Threads that solve batches."""
-        return self.learning.learner.n_jobs
 
-    def n_rows(self, group: int) -> int:
-        """Number of rows of a group."""
-        rows = self.groups[group].rows
-        return self.learning.data.n_rows if rows is None else len(rows)
+def batches_in_memory(
+    learning: LinearLearning, asked: Asked, n_fits: int, sizes: BatchSizes = _BATCH
+) -> list[Batch]:
+    """Targets of a group that have as many values, some at a time; large groups first."""
+    data, groups, folds = learning.data, asked.groups, asked.folds
+    designs: Any = WeakValueDictionary()
 
-    def batches(self, n_fits: int, sizes: BatchSizes | None = None) -> list[Batch]:
-        """Targets of a group that have as many values, some at a time; large groups first."""
-        found = []
-        cached, narrowest, most = sizes or _BATCH
-        for group in sorted(range(len(self.groups)), key=lambda g: -self.n_rows(g)):
-            for n_classes, positions, label in self.learning.by_size(self.groups[group]):
-                scores = max(1, self.n_rows(group)) * (1 if n_classes == 2 else n_classes)
-                width = min(max(narrowest, cached // scores), most // scores)
-                step = max(1, max(1, width) // n_fits)
-                for start in range(0, len(positions), step):
-                    own = slice(start, start + step)
-                    of_group = np.full(len(positions[own]), group)
-                    found.append(Batch(of_group, positions[own], label[own], n_classes))
-        return found
-
-    def rows(self, batch: Batch) -> tuple[LocalRows, Indices, Indices]:
-        """Return the rows of a batch, and group and target that each of its tasks has there."""
-        index, data = int(batch.group[0]), self.learning.data
-        rows = self.groups[index].rows
-        at: Any = slice(None) if rows is None else rows
-        design = self._designs.get(index)
+    def rows(batch: Batch) -> tuple[LocalRows, Indices, Indices]:
+        index, labels = int(batch.group[0]), batch.label
+        own = groups[index].rows
+        at: Any = slice(None) if own is None else own
+        design = designs.get(index)
         if design is None:
-            few, whole = self.constant and rows is not None, self.learning.design
-            design = whole.constants(rows) if few else whole.block(rows)
-            self._designs[index] = design  # as long as a batch has it
+            few, whole = asked.constant and own is not None, learning.design
+            design = whole.constants(own) if few else whole.block(own)
+            designs[index] = design  # as long as a batch has it
+        offset, over = asked.offsets, asked.over
         local = LocalRows(
             design,
-            np.ascontiguousarray(data.codes[at][:, batch.label].T, dtype=np.int16),
-            None if self.folds is None else self.folds.of_row[at],
-            None
-            if self.offsets is None
-            else np.stack([self.offsets[i][:, at] for i in batch.label]),
-            None if self.over is None else np.stack([self.over[i][at] for i in batch.label]),
+            np.ascontiguousarray(data.codes[at][:, labels].T, dtype=np.int16),
+            None if folds is None else folds.of_row[at],
+            None if offset is None else np.stack([offset[i][:, at] for i in labels]),
+            None if over is None else np.stack([over[i][at] for i in labels]),
         )
-        return local, np.zeros_like(batch.label), np.arange(len(batch.label))
+        return local, np.zeros_like(labels), np.arange(len(labels))
+
+    cached, narrowest, most = sizes
+    lengths = [data.n_rows if group.rows is None else len(group.rows) for group in groups]
+    batches = []
+    for group in sorted(range(len(groups)), key=lambda g: -lengths[g]):
+        for n_classes, positions, label in learning.by_size(groups[group]):
+            scores = max(1, lengths[group]) * (1 if n_classes == 2 else n_classes)
+            width = min(max(narrowest, cached // scores), most // scores)
+            step = max(1, max(1, width) // n_fits)
+            for start in range(0, len(positions), step):
+                own = slice(start, start + step)
+                of_group = np.full(len(positions[own]), group)
+                batches.append(Batch(of_group, positions[own], label[own], n_classes, rows))
+    return batches
 
 
 @dataclass(frozen=True)
@@ -283,21 +285,19 @@ class LinearLearning:
     def needs_choice(self) -> bool:
         return self.learner.needs_choice
 
-    def place(
-        self, groups: Any, folds: Any, offsets: Any, over: Any = None, constant: bool = False
-    ) -> Any:
-        """Return the rows of groups, where they are."""
-        known = (self, groups, folds, offsets, over, constant)
+    def batches(self, asked: Asked, n_fits: int) -> tuple[list[Batch], int | None]:
+        """Return what is solved together where the rows are, and by how many threads."""
         if is_chunked(self.data):
             from colabel.learn.chunks.chunked_block import ChunkedRows
 
-            return ChunkedRows.of(*known)
-        here = RowsInMemory(*known)
-        if self.learner.device is None:
-            return here
-        from colabel.learn.device_rows import RowsOnDevice
+            return ChunkedRows.of(self, asked).batches(n_fits), 1  # Dask spreads the chunks
+        if self.learner.device is not None:
+            from colabel.learn.device_rows import batches_on_device
 
-        return RowsOnDevice.of(here) or here
+            batches = batches_on_device(self, asked, n_fits)
+            if batches is not None:
+                return batches, 1  # one batch has the whole device
+        return batches_in_memory(self, asked, n_fits), self.learner.n_jobs
 
     def by_size(self, group: RowGroup) -> Iterator[tuple[int, Indices, Indices]]:
         """Numbers of values, and positions and labels of the targets that have so many."""
@@ -306,19 +306,19 @@ class LinearLearning:
             positions = np.flatnonzero(sizes == n_classes)
             yield int(n_classes), positions, group.targets[positions]
 
-    def block(self, place: Any, batch: Batch, n_folds: int) -> tuple[Block, Array]:
+    def block(self, groups: Sequence[RowGroup], batch: Batch, n_folds: int) -> tuple[Block, Array]:
         """Return the tasks of a batch, and the weights (T, 1 + F, K) of their classes by fold.
 
         With folds they are F T tasks, those of a fold together.
         """
 
         def each(name: str) -> Any:
-            given = [getattr(place.groups[g], name) for g in batch.group]
+            given = [getattr(groups[g], name) for g in batch.group]
             if any(values is None for values in given):
                 return None
             return np.stack([v[p] for v, p in zip(given, batch.position, strict=True)])
 
-        rows, group, label = place.rows(batch)
+        rows, group, label = batch.rows(batch)
         prior = np.stack([self.frequencies[i] for i in batch.label])
         never = np.full(len(label), -1)
         scale = each("extra_scale")
@@ -352,14 +352,13 @@ class LinearLearning:
             Whether nothing but slope and intercept may deviate: no product with the rows is needed.
         """
         over = reduce.log_prob if isinstance(reduce, GainOver) else None
-        place = self.place(groups, folds, offsets, over, constant)
         grid = self.learner.grid if offsets is None else self.learner.deviations
         grid = grid[:1] if constant else grid
         n_folds = folds.n_folds
         found = [_Found.empty(len(group.targets)) for group in groups]
 
         def score(batch: Batch) -> int:
-            block, counts = self.block(place, batch, n_folds)
+            block, counts = self.block(groups, batch, n_folds)
             looser = 1.0 if groups[batch.group[0]].rows is None else LOOSER
             like = None if start is None else np.stack([start[i] for i in batch.label], axis=2)
             solver = self._solver(looser)
@@ -375,9 +374,10 @@ class LinearLearning:
                     own.models[position] = path.coef[best[task], :, task], floor[:, task]
             return path.n_failed
 
-        batches = place.batches(n_folds)
+        asked = Asked(groups, folds, offsets, over, constant)
+        batches, n_jobs = self.batches(asked, n_folds)
         with progress_bar(description, len(batches), shown=self.learner.verbose) as advance:
-            warn_of_failures(sum(map_threads(score, batches, place.n_jobs, advance)))
+            warn_of_failures(sum(map_threads(score, batches, n_jobs, advance)))
         results: list[Any] = []
         for group, own in zip(groups, found, strict=True):
             if over is not None:
@@ -407,16 +407,15 @@ class LinearLearning:
         if not first[-1]:
             return LinearModels((), 0)
         grid = self.learner.grid if offsets is None else self.learner.deviations
-        place = self.place(groups, None, offsets)
 
         def fit_batch(batch: Batch) -> FittedTasks:
-            block, _ = self.block(place, batch, 0)
+            block, _ = self.block(groups, batch, 0)
             picks = [choices[g][p] for g, p in zip(batch.group, batch.position, strict=True)]
             around = None if base is None else np.stack([base[int(i)] for i in batch.label])
             return fit_block(block, grid[np.array(picks)], self._solver(), around)
 
-        batches = place.batches(1)
-        fitted = map_threads(fit_batch, batches, place.n_jobs, lambda: None)
+        batches, n_jobs = self.batches(Asked(groups, None, offsets), 1)
+        fitted = map_threads(fit_batch, batches, n_jobs, lambda: None)
         warn_of_failures(sum(int((~part.converged).sum()) for part in fitted))
         parts = tuple(
             (first[batch.group] + batch.position, batch.n_classes, part)

@@ -1,9 +1,8 @@
 """Pool: several joints as one, a mixture whose probable vectors are weighed anew.
 
 The weights of the mixture maximise the likelihood of rows that its parts have not seen. A
-log-linear pool joins several opinions about a few listed vectors by learned exponents. `Opinions`
-are what several joints say about the vectors that some of them find probable. `LabelPrior` says
-how often label vectors occur, whatever the features.
+log-linear pool (a product of experts) joins their log-probabilities of a few listed vectors by
+learned exponents. `ExpertLists` holds these; `LabelPrior` says how often label vectors occur.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize, minimize_scalar
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.core.numeric import as_bytes, bin_sums, log_sum_exp
-from colabel.core.schema import Between, CodesOf, Distribution, stored
+from colabel.core.schema import CODES, Between, Distribution, stored
 from colabel.joint import Independent, Joint, Mixture, Reweighted, VectorList
 from colabel.joint.repeated import Repeated
 from colabel.joint.vectors.vector_list import row_log_sum, row_max
@@ -171,8 +169,8 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Opinions:
-    """The union of the joints' most probable vectors, row by row, with the opinions of all.
+class ExpertLists:
+    """The union of the joints' most probable vectors, row by row, with what all say.
 
     Attributes
     ----------
@@ -205,9 +203,9 @@ class Opinions:
         return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
 
     def features(self, new: Flags) -> Array:
-        """What a log-linear pool sees of each entry: opinions, and whether it is new (N, M + 1).
+        """What a log-linear pool sees of each entry: each expert, and whether it is new (N, M + 1).
 
-        Opinions are relative to the best of the row's list: a pool is normed row by row.
+        ExpertLists are relative to the best of the row's list: a pool is normed row by row.
         """
         best = np.stack([row_max(column, self.indptr) for column in self.log_prob.T], axis=1)
         below = self.log_prob - np.where(np.isneginf(best), 0.0, best)[self.row]
@@ -235,11 +233,11 @@ class Opinions:
         found[row[same]] = same
         return found
 
-    def joined(self, *others: Opinions) -> Opinions:
+    def joined(self, *others: ExpertLists) -> ExpertLists:
         """Return these rows and then those of the others."""
         parts = (self, *others)
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-        return Opinions(
+        return ExpertLists(
             np.concatenate([[0], np.cumsum(lengths)]),
             np.concatenate([part.codes for part in parts]),
             np.concatenate([part.log_prob for part in parts]),
@@ -247,8 +245,8 @@ class Opinions:
             np.all([part.proven for part in parts], axis=0),
         )
 
-    def without_codes(self) -> Opinions:
-        """Return the opinions without the vectors they are about, which take most of the room."""
+    def without_codes(self) -> ExpertLists:
+        """Return the lists without their vectors, which take most of the room."""
         return replace(self, codes=np.empty((len(self.codes), 0), dtype=np.int32))
 
 
@@ -281,13 +279,13 @@ def ask_each(
     return found
 
 
-def opinions(
+def expert_lists(
     joints: Sequence[Joint],
     n_listed: int,
     excused: tuple[type[Exception], ...] = (),
     *,
     proven: bool = False,
-) -> Opinions:
+) -> ExpertLists:
     """List the most probable vectors of each joint, and ask all of them about all of these.
 
     Parameters
@@ -304,15 +302,15 @@ def opinions(
     n_rows, d = joints[0].n_rows, joints[0].space.n_labels
     chunks = row_slices(n_rows, _CODES_AT_ONCE, len(joints) * n_listed * (d + 1))
     if len(chunks) == 1:
-        return _opinions(joints, n_listed, excused, proven)
+        return _expert_lists(joints, n_listed, excused, proven)
     parts = [[joint.rows(chunk) for joint in joints] for chunk in chunks]
-    first, *others = [_opinions(part, n_listed, excused, proven) for part in parts]
+    first, *others = [_expert_lists(part, n_listed, excused, proven) for part in parts]
     return first.joined(*others)
 
 
-def _opinions(
+def _expert_lists(
     joints: Sequence[Joint], n_listed: int, excused: tuple[type[Exception], ...], prove: bool
-) -> Opinions:
+) -> ExpertLists:
     best = ask_each(
         joints, lambda j: (j.top_k_codes if prove else j.likely_codes)(n_listed), excused
     )
@@ -323,22 +321,22 @@ def _opinions(
     keyed = np.unique(keyed, axis=0)  # sorted by row, then by codes
     row, codes = keyed[:, 0].astype(np.intp), np.ascontiguousarray(keyed[:, 1:], dtype=np.int32)
     indptr = np.searchsorted(row, np.arange(n_rows + 1))
-    said = ask_each(joints, lambda joint: joint.log_prob_at(row, codes), excused)
-    log_prob = np.stack(said, axis=1)
+    lists = ask_each(joints, lambda joint: joint.log_prob_at(row, codes), excused)
+    log_prob = np.stack(lists, axis=1)
     unlisted = np.stack([values[:, -1] for _, values in best], axis=1)
     every = math.prod(joints[0].space.cardinalities)  # beyond any float, of a thousand labels
     unlisted[np.diff(indptr) >= every] = -np.inf
     proven = np.array([prove and "mode" in joint.exact for joint in joints])  # after the search
-    return Opinions(indptr, codes, log_prob, unlisted, proven)
+    return ExpertLists(indptr, codes, log_prob, unlisted, proven)
 
 
 @dataclass(frozen=True)
-class HeldOutOpinions:
-    """Opinions about rows that the joints' models had not seen, and what was true.
+class HeldOutExperts:
+    """ExpertLists about rows that the joints' models had not seen, and what was true.
 
     Attributes
     ----------
-    opinions : Opinions
+    lists : ExpertLists
         With or without the codes of the vectors: nothing here needs them.
     new : (N,)
         Whether a listed vector is none of those the models had learned from.
@@ -351,31 +349,31 @@ class HeldOutOpinions:
     weight : (n,)
     """
 
-    opinions: Opinions
+    lists: ExpertLists
     new: Flags
     truth: Array
     entry: Indices
     known: Flags
     weight: Array
 
-    def of_joints(self, columns: Indices) -> HeldOutOpinions:
-        """Return the opinions of some of the joints; what the others named stays listed."""
-        said = self.opinions
+    def of_joints(self, columns: Indices) -> HeldOutExperts:
+        """Return the columns of some of the joints; what the others named stays listed."""
+        lists = self.lists
         kept = replace(
-            said,
-            log_prob=said.log_prob[:, columns],
-            most_unlisted=said.most_unlisted[:, columns],
-            proven=said.proven[columns],
+            lists,
+            log_prob=lists.log_prob[:, columns],
+            most_unlisted=lists.most_unlisted[:, columns],
+            proven=lists.proven[columns],
         )
-        return replace(self, opinions=kept, truth=self.truth[:, columns])
+        return replace(self, lists=kept, truth=self.truth[:, columns])
 
-    def joined(self, *others: HeldOutOpinions) -> HeldOutOpinions:
+    def joined(self, *others: HeldOutExperts) -> HeldOutExperts:
         """Return these rows and then those of the others."""
         parts = (self, *others)
         starts = np.cumsum([0, *(len(part.new) for part in parts[:-1])])
         entry = [np.where(p.entry < 0, -1, p.entry + s) for p, s in zip(parts, starts, strict=True)]
-        return HeldOutOpinions(
-            self.opinions.joined(*(part.opinions for part in others)),
+        return HeldOutExperts(
+            self.lists.joined(*(part.lists for part in others)),
             np.concatenate([part.new for part in parts]),
             np.concatenate([part.truth for part in parts]),
             np.concatenate(entry),
@@ -420,7 +418,7 @@ class LabelPrior:
         Of the vectors and of the independent labels.
     """
 
-    vectors: Annotated[Codes, "v d", CodesOf()]
+    vectors: Annotated[Codes, "v d", CODES]
     counts: Annotated[Array, "v", Between(1e-300)]
     frequencies: Annotated[tuple[Array, ...], "d [sizes]", Distribution()]
     weights: Annotated[Array, "2", Distribution()]
@@ -519,38 +517,38 @@ class Pool:
         proven = base.space.n_labels <= _MOST_PROVEN
         if self.coef is None and proven:
             return base
-        said = opinions(joints, self.n_listed, proven=proven)
+        lists = expert_lists(joints, self.n_listed, proven=proven)
         if self.coef is None:
-            log_weights = said.mixed(self.weights)
+            log_weights = lists.mixed(self.weights)
         else:
-            log_weights = self._list_weights(said, said.features(prior.is_new(said.codes)))
-        entries = np.arange(len(said.codes))
-        listed = VectorList.of_lists(base.space, said.codes, said.indptr, entries, log_weights)
-        unlisted = said.most_left(self.weights) if proven else np.full(base.n_rows, -np.inf)
+            log_weights = self._list_weights(lists, lists.features(prior.is_new(lists.codes)))
+        entries = np.arange(len(lists.codes))
+        listed = VectorList.of_lists(base.space, lists.codes, lists.indptr, entries, log_weights)
+        unlisted = lists.most_left(self.weights) if proven else np.full(base.n_rows, -np.inf)
         joint = Reweighted(base, listed, unlisted)
-        if not said.proven[used].all():
+        if not lists.proven[used].all():
             joint.exact = joint.exact.without("mode")
             joint.how += " Members' lists may lack their best: modes are not proven."
         return joint
 
-    def _list_weights(self, said: Opinions, features: Array) -> Array:
+    def _list_weights(self, lists: ExpertLists, features: Array) -> Array:
         """Log-weights (N,) of the entries: together the mixture's mass of the list."""
         assert self.coef is not None
         scores = features @ self.coef
         with np.errstate(divide="ignore"):
-            total = np.log(said.listed_mass(self.weights)) - self.log_outside
-        weights: Array = scores + (total - row_log_sum(scores, said.indptr))[said.row]
+            total = np.log(lists.listed_mass(self.weights)) - self.log_outside
+        weights: Array = scores + (total - row_log_sum(scores, lists.indptr))[lists.row]
         return weights
 
-    def log_prob(self, held: HeldOutOpinions) -> Array:
+    def log_prob(self, held: HeldOutExperts) -> Array:
         """Log-probability (n,) of what was true."""
         used = self.weights > 0
         mixed = log_sum_exp(held.truth[:, used] + np.log(self.weights[used]))
         if self.coef is None:
             return mixed
-        said = held.opinions
-        of_list = self._list_weights(said, said.features(held.new))
-        mass = said.listed_mass(self.weights)
+        lists = held.lists
+        of_list = self._list_weights(lists, lists.features(held.new))
+        mass = lists.listed_mass(self.weights)
         norm = np.log(mass * np.exp(-self.log_outside) + (1.0 - mass))
         listed = held.entry >= 0
         found: Array = np.where(listed, of_list[held.entry], mixed) - np.where(held.known, norm, 0)
@@ -558,9 +556,9 @@ class Pool:
 
 
 def learn_pool(
-    held: HeldOutOpinions, fold: Indices, n_listed: int, least: Sequence[float] = ()
+    held: HeldOutExperts, fold: Indices, n_listed: int, least: Sequence[float] = ()
 ) -> Pool:
-    """Learn how to join the members from what they said about rows they had not seen.
+    """Learn how to pool the members from their answers for rows they had not seen.
 
     The weights are those of the most likely mixture. Whether to pool, and how near to these weights
     the exponents stay, is asked once more of rows that have not been seen: the exponents are
@@ -568,7 +566,7 @@ def learn_pool(
 
     Parameters
     ----------
-    held : HeldOutOpinions
+    held : HeldOutExperts
         Of n rows.
     fold : (n,)
         The fold in which each row was held out.
@@ -597,25 +595,25 @@ def learn_pool(
     return _pooled(held, plain, np.ones(len(fold), dtype=bool), best, least)
 
 
-def pool_of(held: HeldOutOpinions, penalty: float = 10.0) -> Pool:
+def pool_of(held: HeldOutExperts, penalty: float = 10.0) -> Pool:
     """Learn weights and exponents from some rows, without asking whether the pool is better."""
     plain = Pool(mixture_weights(held.truth, held.weight), None, 0.0, 1)
     return _pooled(held, plain, np.ones(len(held.weight), dtype=bool), penalty, ())
 
 
 def _pooled(
-    held: HeldOutOpinions, plain: Pool, rows: Flags, penalty: float, least: Sequence[float]
+    held: HeldOutExperts, plain: Pool, rows: Flags, penalty: float, least: Sequence[float]
 ) -> Pool:
     """Learn the exponents of the pool from some of the rows."""
-    said = held.opinions
+    lists = held.lists
     use = np.flatnonzero(rows & (held.entry >= 0) & (held.weight > 0))
     if not use.size:
         return plain
-    lengths = np.diff(said.indptr)[use]
+    lengths = np.diff(lists.indptr)[use]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.arange(indptr[-1]) + np.repeat(said.indptr[use] - indptr[:-1], lengths)
-    truth = indptr[:-1] + held.entry[use] - said.indptr[use]
-    features = said.features(held.new)[entries]
+    entries = np.arange(indptr[-1]) + np.repeat(lists.indptr[use] - indptr[:-1], lengths)
+    truth = indptr[:-1] + held.entry[use] - lists.indptr[use]
+    features = lists.features(held.new)[entries]
     prior = np.append(plain.weights, 0.0)
     lower = np.full(len(prior), -np.inf)
     lower[: len(least)] = least
@@ -623,7 +621,7 @@ def _pooled(
         features, indptr, truth, prior, held.weight[use], penalty=penalty, least=lower
     )
     counted = rows & held.known
-    mass = said.listed_mass(plain.weights)[counted]
+    mass = lists.listed_mass(plain.weights)[counted]
     outside = _log_outside(mass, held.entry[counted] >= 0, held.weight[counted])
     return Pool(plain.weights, coef, outside, plain.n_listed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pickle import PicklingError
 from typing import Annotated, Any, cast
@@ -20,13 +20,13 @@ from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.pool import (
-    HeldOutOpinions,
+    HeldOutExperts,
     LabelPrior,
     Pool,
     UnansweredError,
     ask_each,
+    expert_lists,
     learn_pool,
-    opinions,
 )
 from colabel.models.lazy import row_chunks
 from colabel.models.wrapped import joint_of, model_inside
@@ -78,6 +78,8 @@ class Member:
         The model, fitted to all rows.
     chosen : estimator, optional
         A fitted model whose choices others take over.
+    cost : (2, 2)
+        Seconds to begin and for what follows: a constant, and for each row.
     """
 
     name: str
@@ -87,6 +89,11 @@ class Member:
     held_out: Any = None
     fitted: Any = None
     chosen: Any = field(default=None, repr=False)
+    cost: Array = field(default_factory=lambda: np.zeros((2, 2)), repr=False)
+
+    def seconds(self, n_rows: int) -> float:
+        """Seconds that so many rows are expected to take."""
+        return float(np.sum(self.cost @ [1.0, n_rows]))
 
     @property
     def last(self) -> Any:
@@ -94,9 +101,9 @@ class Member:
         return self.model[-1] if isinstance(self.model, Pipeline) else self.model
 
     @property
-    def titles(self) -> list[str]:
-        """Names of what is heard: the model's joint, and parts of it on their own."""
-        return [self.name, *(f"{self.name}, {p}" for p in getattr(self.last, "parts_heard", ()))]
+    def component_names(self) -> list[str]:
+        """Names of the experts it is: the model's joint, and parts of it."""
+        return [self.name, *(f"{self.name}, {p}" for p in getattr(self.last, "part_names", ()))]
 
     def begin(self, data: TrainingData, labels: EncodedLabels, prepared: Prepared) -> None:
         """Fit to all rows what needs no folds."""
@@ -129,7 +136,7 @@ class Member:
             for _, step in steps:
                 X = step.transform(X)
             joint = joint_of(model, X)
-            return joint, *heard_alone(model, joint, lambda: X)
+            return joint, *part_joints(model, joint, lambda: X)
 
         return joints
 
@@ -173,10 +180,9 @@ class Member:
         return Pipeline([*self.steps, (self.model.steps[-1][0], model)]) if self.steps else model
 
 
-def heard_alone(model: Any, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
-    """Parts of a joint that are heard on their own."""
-    last = model[-1] if isinstance(model, Pipeline) else model
-    return tuple(last.heard_alone(joint, rows)) if getattr(last, "parts_heard", ()) else ()
+def part_joints(model: Any, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
+    """Parts of a model's joint that are experts of their own."""
+    return tuple(model.part_joints(joint, rows)) if getattr(model, "part_names", ()) else ()
 
 
 def with_frequencies(joints: Sequence[Joint], of_prior: Joint) -> list[Joint]:
@@ -188,7 +194,7 @@ def with_frequencies(joints: Sequence[Joint], of_prior: Joint) -> list[Joint]:
     return [joints[0], *(Mixture([part, of_prior], share) for part in joints[1:])]
 
 
-def held_out_opinions(
+def held_out_experts(
     members: Sequence[Member],
     data: TrainingData,
     space: LabelSpace,
@@ -196,7 +202,7 @@ def held_out_opinions(
     test: Indices,
     n_listed: int,
     prior: LabelPrior | None = None,
-) -> tuple[HeldOutOpinions, dict[int, str], list[Any]]:
+) -> tuple[HeldOutExperts, dict[int, str], list[Any]]:
     """Fit members to some rows as far as they have seen others, and ask them about these.
 
     Parameters
@@ -207,8 +213,8 @@ def held_out_opinions(
 
     Returns
     -------
-    held : HeldOutOpinions
-        A column for each of the members' titles (without `prior`: of their names), the last for
+    held : HeldOutExperts
+        A column for each of the members' names (without `prior`: of their names), the last for
         how often label vectors occur.
     failed : dict of int to str
         Members that could not be fitted or asked, and why; their columns say nothing.
@@ -226,38 +232,38 @@ def held_out_opinions(
         except EXPECTED as error:
             failed[m] = why(error)
 
-    def of_rows(rows: Indices) -> HeldOutOpinions:
+    def of_rows(rows: Indices) -> HeldOutExperts:
         of_prior = own_prior.joint(space, len(rows))
-        said_by: list[Joint] = []
+        joints: list[Joint] = []
         owner: list[int] = []
         for m, member in enumerate(members):
-            n_heard = 1 if prior is None else len(member.titles)
-            own = [of_prior] * n_heard
+            n_parts = 1 if prior is None else len(member.component_names)
+            own = [of_prior] * n_parts
             if m not in failed:
                 try:
-                    own = with_frequencies(answering[m](rows)[:n_heard], of_prior)
+                    own = with_frequencies(answering[m](rows)[:n_parts], of_prior)
                 except EXPECTED as error:
                     failed[m] = why(error)
-            said_by += own
+            joints += own
             owner += [m] * len(own)
-        said_by.append(of_prior)
+        joints.append(of_prior)
         codes, weight = data.codes[rows], data.row_weights[rows]
         try:
-            said = opinions(said_by, n_listed, EXPECTED, proven=prior is None)
-            truth = ask_each(said_by, lambda joint: joint.log_prob_codes(codes), EXPECTED)
+            lists = expert_lists(joints, n_listed, EXPECTED, proven=prior is None)
+            truth = ask_each(joints, lambda joint: joint.log_prob_codes(codes), EXPECTED)
         except UnansweredError as error:
             if error.position == len(owner):  # the prior's own
                 raise
             failed[owner[error.position]] = error.why
             return of_rows(rows)
-        entry = said.entry_of(codes)
-        new = (prior or own_prior).is_new(said.codes)
+        entry = lists.entry_of(codes)
+        new = (prior or own_prior).is_new(lists.codes)
         if prior is not None:  # a vector that no other row has would be new
             listed = entry >= 0
-            new[entry[listed]] = prior.counts_of(said.codes[entry[listed]]) <= weight[listed]
+            new[entry[listed]] = prior.counts_of(lists.codes[entry[listed]]) <= weight[listed]
         known = (codes != MISSING).all(axis=1)
-        return HeldOutOpinions(
-            said.without_codes(), new, np.stack(truth, axis=1), entry, known, weight
+        return HeldOutExperts(
+            lists.without_codes(), new, np.stack(truth, axis=1), entry, known, weight
         )
 
     first, *others = [of_rows(rows) for rows in row_chunks(test, space)]
@@ -289,25 +295,6 @@ def key_of(steps: Sequence[BaseEstimator]) -> Hashable:
         return joblib.hash(alike)
     except (PicklingError, TypeError, AttributeError):  # such as a lambda: shared with itself
         return tuple(id(step) for step in steps)
-
-
-def joints_of(models: Mapping[int, Any], X: Any) -> tuple[dict[int, Joint], dict[int, str]]:
-    """P(y | x) of fitted members, and of those that have none for these rows why not."""
-    prepared: dict[tuple[int, ...], Any] = {}
-    joints: dict[int, Joint] = {}
-    failed: dict[int, str] = {}
-    for m, model in models.items():
-        try:
-            if isinstance(model, Pipeline):
-                key = tuple(id(step) for _, step in model.steps[:-1])
-                if key not in prepared:
-                    prepared[key] = model[:-1].transform(X) if key else X
-                joints[m] = joint_of(model[-1], prepared[key])
-            else:
-                joints[m] = joint_of(model, X)
-        except EXPECTED as error:
-            failed[m] = why(error)
-    return joints, failed
 
 
 def weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:
@@ -389,7 +376,7 @@ def learn_calibration(
         if not len(train):
             continue
         member = Member("model", model)
-        answer, failed, _ = held_out_opinions([member], data, space, train, test, _N_LISTED)
+        answer, failed, _ = held_out_experts([member], data, space, train, test, _N_LISTED)
         if failed:
             message = f"The model cannot be calibrated: {failed[0]}"
             warnings.warn(message, UserWarning, stacklevel=5)

@@ -15,8 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.label_features import label_columns, n_label_columns
+from colabel.core.arrays import Array, Codes, Flags, Indices, label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
 from colabel.labels import MISSING, MissingLabelsError
 from colabel.learn.chunks.chunked_data import added
@@ -41,7 +40,7 @@ from colabel.learn.structure.screening import label_residuals, score_statistics,
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
 
 
-def refuse_missing(data: Any, reason: str) -> None:
+def check_observed(data: Any, reason: str) -> None:
     """Raise MissingLabelsError unless every label is known; the `reason` is a clause."""
     n_missing, row, label = data.missing_labels
     if n_missing:
@@ -218,7 +217,7 @@ def dependence(learning: Learning, folds: Folds, choice: Indices) -> Array:
 
 def pair_tests(data: TrainingData, scores: Any) -> Array:
     """Score tests (d, d) of pairs, given `cross_fitted_scores` of the rows."""
-    sums: Any = data.total(_pair_sums, scores, combine=added)
+    sums: Any = data.sum(_pair_sums, scores, combine=added)
     return score_statistics(sums, data.cardinalities)
 
 

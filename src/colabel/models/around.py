@@ -19,7 +19,7 @@ from colabel.core.estimators import attribute
 from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice, check_flag, check_integer
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Between, Estimator, refuse_unless, stored
+from colabel.core.schema import Between, Estimator, check_that, stored
 from colabel.decide import (
     F1,
     NONCONFORMITIES,
@@ -158,7 +158,7 @@ class _Obeying(Decision):
         """Return the vector (d,) of least expected loss among a row's most probable ones."""
         found, log_prob = joint.top_k_codes(_CANDIDATES)
         vectors, weights = found[0], np.exp(log_prob[0])
-        if isinstance(self.rule, F1 | Jaccard):
+        if isinstance(self.rule, F1 | Jaccard) and joint.space.is_indicator:
             shared = ((vectors[:, None] == 1) & (vectors[None] == 1)).sum(axis=2)
             sizes = (vectors == 1).sum(axis=1)
             total = sizes[:, None] + sizes[None]
@@ -229,7 +229,7 @@ class ThresholdedClassifier(AroundModel):
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
-        refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
+        check_that(set(dims["sizes"]) == {2}, "a label has not two values")
 
     def _check_parameters(self) -> None:
         require_joint(self.estimator)
@@ -401,7 +401,7 @@ class ConformalSets(AroundModel):
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
-        refuse_unless(dims["m"], "members_ is empty")
+        check_that(dims["m"], "members_ is empty")
 
     def predict_sets(self, X: Any, coverage: float | None = None) -> LabelSets:
         """Return the set of label vectors of each row of X (n, p).

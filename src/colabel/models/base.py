@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -19,12 +19,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes, is_dask, one_entry_each
 from colabel.core.estimators import Parameters, attribute, unfitted_copy
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.core.progress import row_counter
-from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
+from colabel.core.schema import CODES, NOT_EMPTY, SOMETIMES, Between, Is
 from colabel.decide import Decision, Seen
 from colabel.decide.decisions import resolve_decision
-from colabel.joint import Joint
+from colabel.joint import Independent, Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks.chunked_data import (
     Blocks,
@@ -39,7 +39,7 @@ from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._cross_fitting import learn_calibration, uncalibrated
 from colabel.models._learning import layered, positive_only, unlabelled_positives
 from colabel.models.label_graph import LabelGraph
-from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, row_chunks
+from colabel.models.lazy import LazyJoint, check_takes_chunks, is_short, lazy_rows, row_chunks
 
 if TYPE_CHECKING:
     from colabel.models._cross_fitting import Calibration
@@ -131,8 +131,8 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
     classes_: Any = attribute()
     n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
     feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
-    n_iter_: Annotated[int, Sometimes()] = attribute()
-    C_: Annotated[Array, "d", Between(0.0), Sometimes()] = attribute()
+    n_iter_: Annotated[int, SOMETIMES] = attribute()
+    C_: Annotated[Array, "d", Between(0.0), SOMETIMES] = attribute()
     n_jobs: Annotated[int | None, Between(-1024, 1024)] = None
     random_state: Any = None
     verbose: int | bool = 0
@@ -229,7 +229,7 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
 
     def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> None:
         """Learn from Dask collections."""
-        refuse_chunks(self)
+        check_takes_chunks(self)
         if not is_dask(y):
             same_chunks(X, y, "y")  # says what is wrong
         self._check_columns(X, reset=True)
@@ -269,8 +269,11 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
             empty = self.label_space_.decode(np.empty((0, self.label_space_.n_labels), np.int32))
             return lazy_rows(self.predict, X, empty.shape[1:], empty)
         rows = self._checked(X, reset=False)
-        codes = [self._codes(part) for part in row_chunks(rows, self.label_space_)]
-        return self._labels_out(np.concatenate(codes), X)
+        return self._labels_out(self._codes_of_all(row_chunks(rows, self.label_space_)), X)
+
+    def _codes_of_all(self, parts: Iterable[Any]) -> Codes:
+        """Return the predicted codes (n, d) of checked rows that come in parts."""
+        return np.concatenate([self._codes(part) for part in parts])
 
     def set_output(self, *, predict: str | None = None) -> Self:
         """Choose the container of what is predicted; scikit-learn's own is about `transform`.
@@ -349,8 +352,8 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        parameters.refuse_twins(X)
-        parameters.refuse_texts(X)
+        parameters.check_column_names(X)
+        parameters.check_no_text(X)
         checked = validate_data(
             self,
             one_entry_each(X),
@@ -361,10 +364,10 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         )
         checked = one_entry_each(checked)  # other sparse formats are CSR by now
         if not self._allows_nan():
-            parameters.refuse_nan(
+            parameters.check_no_nan(
                 checked, getattr(self, "feature_names_in_", None), type(self).__name__
             )
-        parameters.refuse_huge(
+        parameters.check_magnitude(
             checked, getattr(self, "feature_names_in_", None), parameters.LARGEST_FEATURE
         )
         return checked
@@ -416,7 +419,8 @@ class JointClassifier(LabelClassifier):
     ----------
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
-        vector, "hamming" the most probable value of each label.
+        vector, "hamming" the most probable value of each label, "f1" the vector with the largest
+        expected F1. "micro_f1" and "macro_f1" are about all rows that `predict` is given.
     calibrate : bool
         Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
         see `calibration_`. The model is fitted four times.
@@ -436,9 +440,9 @@ class JointClassifier(LabelClassifier):
         What rows held out say of the joint, and by which it is tempered; only with `calibrate`.
     """
 
-    calibration_: Annotated[Calibration, "d sizes m=2", Sometimes()] = attribute()
-    seen_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
-    class_priors_: Annotated[Array, "d", Between(0.0, 1.0, nan=True), Sometimes()] = attribute()
+    calibration_: Annotated[Calibration, "d sizes m=2", SOMETIMES] = attribute()
+    seen_: Annotated[Codes, "_ d", CODES, NOT_EMPTY, SOMETIMES] = attribute()
+    class_priors_: Annotated[Array, "d", Between(0.0, 1.0, nan=True), SOMETIMES] = attribute()
     decision: str | Decision = "subset"
     calibrate: bool = False
     blank: str | dict[Any, str] = "missing"
@@ -495,7 +499,7 @@ class JointClassifier(LabelClassifier):
 
     def _finish(self, data: TrainingData) -> None:
         if self.decision == "seen":
-            self.seen_ = data.total(seen_vectors, combine=joined_vectors)
+            self.seen_ = data.sum(seen_vectors, combine=joined_vectors)
             if not len(self.seen_):
                 raise ValueError(
                     "decision='seen' chooses among the label vectors of training rows, but no row "
@@ -529,6 +533,15 @@ class JointClassifier(LabelClassifier):
 
     def _codes(self, X: Any) -> Codes:
         return self.decision_rule().codes(self._calibrated(X))
+
+    def _codes_of_all(self, parts: Iterable[Any]) -> Codes:
+        rule = self.decision_rule()
+        if not rule.over_rows:
+            return super()._codes_of_all(parts)
+        tables = zip(*(self._calibrated(part).marginal_tables() for part in parts), strict=True)
+        with np.errstate(divide="ignore"):
+            of_all = [np.log(np.concatenate(own)) for own in tables]
+        return rule.codes(Independent(self.label_space_, of_all))
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).

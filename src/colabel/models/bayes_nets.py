@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
-from colabel.core.schema import Below, Between, Distribution, refuse_unless, stored
+from colabel.core.schema import Below, Between, Distribution, check_that, stored
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
@@ -297,23 +297,21 @@ class BayesNetEnsemble(JointClassifier):
         for r, row in enumerate(fields["arc_log_prob_"]):
             for i, arc in enumerate(row):
                 shape = None if arc is None else arc.shape
-                refuse_unless(
-                    shape == (None if i == r else (sizes[r], sizes[i])), "arcs are damaged"
-                )
+                check_that(shape == (None if i == r else (sizes[r], sizes[i])), "arcs are damaged")
         features_of_factors: list[int] = []
         for factor in fields["factors_"]:
             parents, features = factor.fields["parents"], factor.fields["features"].tolist()
             ascend = list(parents) == sorted(set(parents)) and all(i < dims["d"] for i in parents)
             few = len(parents) <= 2 or math.prod(sizes) <= MOST_VECTORS
-            refuse_unless(ascend and few, "a factor's labels are damaged")
+            check_that(ascend and few, "a factor's labels are damaged")
             n_states = math.prod(sizes[i] for i in parents)
-            refuse_unless(all(j < dims["p"] for j in features), "a factor names no feature")
+            check_that(all(j < dims["p"] for j in features), "a factor names no feature")
             tables = zip(features, factor.fields["log_tables"], strict=True)
             fits = all(table.shape == (n_states, values[j]) for j, table in tables)
-            refuse_unless(fits, "a table of a factor does not fit its labels and feature")
+            check_that(fits, "a table of a factor does not fit its labels and feature")
             features_of_factors += features
         once = sorted(features_of_factors) == list(range(dims["p"]))
-        refuse_unless(once, "a feature is in no factor, or in two")
+        check_that(once, "a feature is in no factor, or in two")
 
     # Asking
 

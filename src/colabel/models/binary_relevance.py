@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Indices, label_columns, n_label_columns
 from colabel.core.estimators import attribute
-from colabel.core.label_features import label_columns, n_label_columns
 from colabel.core.parameters import check_choice
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Between, stored
@@ -322,7 +321,7 @@ def choose_behind(first: FirstLayer, learner: ConditionalLearner, n_choices: int
         stacked = first.stacked(frozenset({fold}))
         seen = RowGroup(folds.rows_outside(fold), targets)
         models = learner.on(stacked).fit([seen] * n_choices, every)
-        total += stacked.total(
+        total += stacked.sum(
             _log_likelihoods, models, folds.at_rows, fold, n_choices, combine=added
         )
     best: Indices = total.argmax(axis=0)

@@ -9,12 +9,20 @@ from typing import Annotated, Any, Literal, cast, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Rows, is_sparse
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Rows,
+    column_owner,
+    is_sparse,
+    label_columns,
+    n_label_columns,
+)
 from colabel.core.estimators import attribute
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import check_choice, check_integer
-from colabel.core.schema import Between, CodesOf, Is, bind, refuse_unless, stored
+from colabel.core.schema import CODES, Between, Is, bind, check_that, stored
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
 from colabel.joint.gibbs.sampler import GibbsOptions
 from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
@@ -257,16 +265,14 @@ class CDN(MayLackProbabilities, StacksEstimator):
     models_: Annotated[LinearModels | EstimatorModels, "sizes"] = attribute()
     _network: Annotated[LinearNetwork | None, "d p=s sizes"] = attribute()
     label_weights_: Annotated[Array | None, "e e"] = attribute()
-    _usual: Annotated[Codes, "d", CodesOf()] = attribute()
+    _usual: Annotated[Codes, "d", CODES] = attribute()
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         linear = fields["models_"].declared.type is LinearModels
-        refuse_unless(
-            linear == (fields.get("_network") is not None), "_network does not fit models_"
-        )
+        check_that(linear == (fields.get("_network") is not None), "_network does not fit models_")
         regressions = fields["estimator"] is None or "estimator_scores_" in fields
-        refuse_unless(linear == regressions, "estimator does not fit models_")
+        check_that(linear == regressions, "estimator does not fit models_")
         n_columns, sizes = n_label_columns(dims["sizes"]), fields["models_"].dims
         if not linear:
             bind(dims, n_columns, sizes.get("extra", n_columns), "allowed")
@@ -275,7 +281,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         # a sweep asks every model once: so many take seconds, not minutes
         n_sweeps = (fields["burn_in"] + fields["n_sweeps"]) * fields["n_chains"]
         most = 10_000 if linear else 3_000
-        refuse_unless(
+        check_that(
             n_sweeps <= most,
             f"burn_in + n_sweeps, times n_chains, is {n_sweeps}; files may ask for {most} sweeps. "
             "Set fewer by set_params before saving, and more after loading",

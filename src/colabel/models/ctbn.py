@@ -17,8 +17,8 @@ from colabel.core.schema import (
     Estimator,
     Is,
     bind,
-    refuse_cycles,
-    refuse_unless,
+    check_acyclic,
+    check_that,
     stored,
 )
 from colabel.joint import Joint, Tree
@@ -61,13 +61,13 @@ def check_slots(
 ) -> None:
     """Refuse stored parents (d,) that are no tree, and slots that do not fit them."""
     sizes = dims["sizes"]
-    refuse_cycles([[int(parent)] if parent != ROOT else [] for parent in tree])
+    check_acyclic([[int(parent)] if parent != ROOT else [] for parent in tree])
     for label, (parent, own) in enumerate(zip(tree, slots, strict=True)):
         bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"{name}[{label}]")
         known = all(slot < len(model_sizes) for slot in own)
-        refuse_unless(known, f"{name}[{label}] names a model that is not there")
+        check_that(known, f"{name}[{label}] names a model that is not there")
         fits = all(model_sizes[slot] == sizes[label] for slot in own)
-        refuse_unless(fits, f"{name}[{label}] names a model of other values")
+        check_that(fits, f"{name}[{label}] names a model of other values")
 
 
 @stored("tree")

@@ -14,7 +14,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Indices, dense
 from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Ascending, Between, refuse_unless, stored
+from colabel.core.schema import ASCENDING, Between, check_that, stored
 from colabel.joint.lds.network import FeatureColumns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
@@ -34,13 +34,13 @@ class DiscreteFeatures(NamedTuple):
         Whether values fall into bins, or are categories.
     """
 
-    cuts: Annotated[tuple[Array, ...], "p [values-1]", Between(-np.inf, np.inf), Ascending()]
+    cuts: Annotated[tuple[Array, ...], "p [values-1]", Between(-np.inf, np.inf), ASCENDING]
     binned: bool
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         full = fields["binned"] or min(dims["values"]) > 1
-        refuse_unless(full, "a feature has no value")
+        check_that(full, "a feature has no value")
 
     @property
     def columns(self) -> FeatureColumns:

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.core.arrays import Array, Codes, Indices, dense
 from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
-from colabel.core.schema import Below, Between, CodesOf, NotEmpty, Sometimes, refuse_unless, stored
+from colabel.core.schema import CODES, NOT_EMPTY, SOMETIMES, Below, Between, check_that, stored
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
 from colabel.labels import all_vectors
@@ -58,7 +58,7 @@ _CANDIDATES_PER_LABEL = 5
 _MOST_CELLS = 2_500
 
 
-def refuse_large_tables(data: TrainingData, names: Sequence[str]) -> None:
+def check_table_sizes(data: TrainingData, names: Sequence[str]) -> None:
     """Raise ValueError if the table of some pair of labels has too many cells to be learned."""
     pair = np.argsort(data.cardinalities)[-2:]
     cells = int(np.prod([data.cardinalities[label] for label in pair]))
@@ -149,7 +149,7 @@ def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices
     Row and column means of a table belong to the nodes; what is left is the interaction. For two
     labels of two values it is a quarter of the log odds ratio in each cell.
     """
-    squares, corners = data.total(_interaction_sums, field, combine=added)
+    squares, corners = data.sum(_interaction_sums, field, combine=added)
     strength: Array = 2.0 * np.sqrt(squares / data.total_weight)
     return strength, np.sign(corners).astype(np.intp)
 
@@ -189,14 +189,14 @@ class FieldModel(Penalised):
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         edges = fields["field_"].fields["layout"].fields["edges"]
         same = np.array_equal(fields["graph_"], edges)
-        refuse_unless(same, "graph_ is not the graph of the field")
+        check_that(same, "graph_ is not the graph of the field")
 
     @abstractmethod
     def _field_learner(self, data: TrainingData) -> FieldLearner:
         """Return the learner that the parameters ask for, after checking them."""
 
     def _learn(self, data: Any) -> None:
-        refuse_large_tables(data, self.label_names_)
+        check_table_sizes(data, self.label_names_)
         seed = self._seed()
         n_missing = data.missing_labels[0]
         data = completed_by_chain(data, seed, self.n_jobs)
@@ -354,14 +354,14 @@ class CollectiveCRF(FieldModel):
 
     training: str = "auto"
     training_: Training = attribute()
-    vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
+    vectors_: Annotated[Codes, "_ d", CODES, NOT_EMPTY, SOMETIMES] = attribute()
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         FieldModel._check_stored(fields, dims)
         supported = fields["training_"] == "supported"
         has_vectors = fields.get("vectors_") is not None
-        refuse_unless(supported == has_vectors, "vectors_ does not fit training_")
+        check_that(supported == has_vectors, "vectors_ does not fit training_")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -392,7 +392,7 @@ class CollectiveCRF(FieldModel):
         if self.training_ == "enumeration":
             states = all_vectors(data.cardinalities)
             return partial(StateLikelihood, states=states), held_out_score
-        self.vectors_ = data.total(seen_vectors, combine=joined_vectors).astype(np.int32)
+        self.vectors_ = data.sum(seen_vectors, combine=joined_vectors).astype(np.int32)
         states = self.vectors_
 
         def score(held_out: FieldData, layout: FieldLayout, theta: Parameters) -> Array:

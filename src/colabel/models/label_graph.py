@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Indices
-from colabel.core.optional import require
+from colabel.core.lazy import require
 
 if TYPE_CHECKING:
     import pandas as pd

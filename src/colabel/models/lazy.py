@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import row_slices
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.chunks.chunked_data import Blocks, ChunkedData, same_chunks
@@ -34,7 +34,7 @@ def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
 _IN_MEMORY = ("estimator", "calibrate", "class_weight", "blank")
 
 
-def refuse_chunks(model: Any) -> None:
+def check_takes_chunks(model: Any) -> None:
     """Raise unless a model, with its parameters, learns from Dask arrays."""
     name = type(model).__name__
     if not model.fits_chunks:

@@ -11,10 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
-from colabel.core.arrays import Array, Flags, Indices, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import (
+    Array,
+    Flags,
+    Indices,
+    column_owner,
+    is_sparse,
+    label_columns,
+    n_label_columns,
+    row_slices,
+)
 from colabel.core.estimators import attribute
-from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.schema import (
     Below,
     Between,
@@ -22,7 +29,7 @@ from colabel.core.schema import (
     Is,
     Matrix,
     bind,
-    refuse_unless,
+    check_that,
     stored,
 )
 from colabel.joint import Independent, Joint
@@ -89,9 +96,9 @@ class Neighbours:
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         metric = fields["metric"]
-        refuse_unless(fields["n_jobs"] != 0, "n_jobs is 0")
+        check_that(fields["n_jobs"] != 0, "n_jobs is 0")
         known = isinstance(metric, str) and any(metric in m for m in VALID_METRICS.values())
-        refuse_unless(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
+        check_that(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
 
     def __post_init__(self) -> None:
         share = max(float((self.weight > 0).mean()), 1.0 / len(self.rank))

@@ -13,11 +13,10 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, n_label_columns
 from colabel.core.estimators import attribute, fits_afresh
-from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_flag
-from colabel.core.schema import Estimator, Sometimes, bind, stored
+from colabel.core.schema import SOMETIMES, Estimator, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, stack
 from colabel.models._cross_fitting import fitted_members, require_joint
@@ -220,7 +219,7 @@ class StacksEstimator(Regressions):
     """
 
     stack: bool = True
-    estimator_scores_: Annotated[EstimatorModels, "m=d sizes", Sometimes()] = attribute()
+    estimator_scores_: Annotated[EstimatorModels, "m=d sizes", SOMETIMES] = attribute()
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:

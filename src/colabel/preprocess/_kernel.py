@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.core.arrays import Array, Codes, Indices, dense, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, dense, is_sparse, row_slices
 from colabel.core.hashing import row_keys
 from colabel.core.numeric import eigenvectors
 from colabel.core.progress import Advance

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from colabel.core.arrays import Array, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, is_sparse, row_slices
 
 _ROWS_AT_ONCE = 1 << 12
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from colabel.core.arrays import Array, Indices, dense
 from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.parameters import check_choice, check_integer, checked_weights
-from colabel.core.schema import Ascending, Between, Dims, Fields, Is, refuse_unless, stored
+from colabel.core.schema import ASCENDING, Between, Dims, Fields, Is, check_that, stored
 
 __all__ = ["FeatureBins"]
 
@@ -61,12 +61,12 @@ class FeatureBins(Parameters, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
     n_bins_: Annotated[Indices, "p"] = attribute()
 
-    cuts_: Annotated[list[Array], "p [bins]", Between(-np.inf, np.inf), Ascending()] = attribute()
+    cuts_: Annotated[list[Array], "p [bins]", Between(-np.inf, np.inf), ASCENDING] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         fits = fields["n_bins_"].tolist() == [n + 1 for n in dims["bins"]]
-        refuse_unless(fits, "cuts_ do not fit n_bins_")
+        check_that(fits, "cuts_ do not fit n_bins_")
         dims["made"] = dims["p"]
 
     @fits_afresh

@@ -17,9 +17,8 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core import parameters
-from colabel.core.arrays import Array, Flags, is_sparse
+from colabel.core.arrays import Array, Flags, column_owner, is_sparse, n_label_columns
 from colabel.core.estimators import Parameters, attribute, fits_afresh
-from colabel.core.label_features import column_owner, n_label_columns
 from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds

@@ -15,11 +15,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from colabel.core import parameters
-from colabel.core.arrays import Array, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, is_sparse, row_slices
 from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.progress import Advance, progress_bar
-from colabel.core.schema import Between, Dims, Fields, Is, Matrix, refuse_unless, stored
+from colabel.core.schema import Between, Dims, Fields, Is, Matrix, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.preprocess._kernel import (
     MOST_CANDIDATES,
@@ -174,9 +173,9 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         none = dims["m"] == 0
-        refuse_unless((fields["width_"] is None) == none, "landmarks_ do not fit width_")
-        refuse_unless(not none or fields["linear"], "there are neither landmarks nor columns")
-        refuse_unless(dims["r"] <= dims["m"], "components_ has more columns than landmarks")
+        check_that((fields["width_"] is None) == none, "landmarks_ do not fit width_")
+        check_that(not none or fields["linear"], "there are neither landmarks nor columns")
+        check_that(dims["r"] <= dims["m"], "components_ has more columns than landmarks")
         dims["made"] = dims["r"] + (dims["p"] if fields["linear"] else 0)
 
     out_of_sample = True
@@ -288,7 +287,7 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
-        parameters.refuse_huge(X, getattr(self, "feature_names_in_", None))
+        parameters.check_magnitude(X, getattr(self, "feature_names_in_", None))
         return X
 
     def _checked_parameters(self) -> tuple[float | None, int | None]:

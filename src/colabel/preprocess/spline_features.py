@@ -11,11 +11,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Indices, dense, is_sparse
+from colabel.core.arrays import Array, Indices, dense, is_sparse, label_columns
 from colabel.core.estimators import Parameters, attribute
-from colabel.core.label_features import label_columns
-from colabel.core.parameters import check_integer, refuse_huge
-from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
+from colabel.core.parameters import check_integer, check_magnitude
+from colabel.core.schema import Below, Between, Dims, Fields, Is, check_that, stored
 from colabel.labels import LabelSpace
 from colabel.preprocess._scales import SCALINGS, mean_and_spread
 
@@ -99,14 +98,14 @@ class SplineFeatures(Parameters, TransformerMixin, BaseEstimator):
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         curved, knots = fields["curved_"], fields["knots_"]
-        refuse_unless((np.diff(curved) > 0).all(), "curved_ does not ascend")
-        refuse_unless((np.diff(knots, axis=1) > 0).all(), "the knots of a column do not ascend")
-        refuse_unless(dims["k"] >= 2, "a curve has fewer than two knots")
-        refuse_unless(
+        check_that((np.diff(curved) > 0).all(), "curved_ does not ascend")
+        check_that((np.diff(knots, axis=1) > 0).all(), "the knots of a column do not ascend")
+        check_that(dims["k"] >= 2, "a curve has fewer than two knots")
+        check_that(
             (fields["mean_"] is None) == (fields["scale_"] is None), "mean_ does not fit scale_"
         )
         made = dims["c"] * (dims["k"] + fields["degree"] - 2)
-        refuse_unless(dims["m"] == made, "curve_mean_ does not fit the knots")
+        check_that(dims["m"] == made, "curve_mean_ does not fit the knots")
         dims["made"] = dims["p"] + made
 
     out_of_sample = True
@@ -211,7 +210,7 @@ class SplineFeatures(Parameters, TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
-        refuse_huge(X, getattr(self, "feature_names_in_", None))
+        check_magnitude(X, getattr(self, "feature_names_in_", None))
         return X
 
     def __sklearn_tags__(self) -> Tags:

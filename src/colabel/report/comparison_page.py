@@ -31,6 +31,8 @@ _DECISIONS = {
     "subset": "the most probable label set",
     "hamming": "each label that is more probable than not",
     "f1": "the set with the largest expected F1",
+    "micro_f1": "each label above one threshold, half of the largest expected F1",
+    "macro_f1": "each label above a threshold of its own, half of its largest expected F1",
     "jaccard": "the set with the largest expected Jaccard index",
     THRESHOLDS: "each label above a threshold of its own, tuned for macro F1",
 }
@@ -182,7 +184,7 @@ def _scores(comparison: TableComparison, name: str) -> list[Any]:
 
 
 def _decisions(comparison: TableComparison, names: Sequence[str]) -> list[list[Any]]:
-    now, rows = comparison.request.decided_by, []
+    now, rows = comparison.decided_by, []
     for name in names:
         result = comparison.results[name]
         for loss in result.decisions:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Indices
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.joint import Joint
 from colabel.joint.base import label_set_text
 from colabel.joint.user_terms import codes_of_labels

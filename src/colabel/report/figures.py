@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.models.lds.mixture import FeatureDrivers
 from colabel.report.displays import ACCENT, INK, QUIET, axes_or_new
 from colabel.report.pages import cut

@@ -112,8 +112,8 @@ def exploration_html(exploration: Exploration, title: str) -> str:
     space, graph = exploration.space, exploration.graph
     about = (
         f"{counted(len(exploration.rows), 'row')}, {counted(space.n_labels, 'label')}; "
-        f"{counted(exploration.n_vectors, 'label set')} listed, with "
-        f"{exploration.listed_text} of the probability of a row on average. "
+        f"{counted(exploration.n_vectors, 'label set')} listed, which hold "
+        f"{exploration.listed_text} of a row's probability on average. "
         f"{exploration.how}"
     )
     if not exploration.exact:

@@ -47,24 +47,23 @@ def write_audit_html(
     def value(codes: Any, row: int, label: int) -> str:
         return str(found.values_at(codes, np.array([[row, label]]))[0])
 
-    def against(row: int, label: int) -> str:
-        said = found.said_against(np.array([[row, label]]))[0]
-        return f"{said} ({signed(found.against_nats[row, label], 1)})" if said else ""
-
     rows = [
         {
             "number": f"{int(row_numbers[row]) + 1:,}",
             "breaks": bool(found.broken[row].any()),
             "cells": cells(row),
             "labels": [
-                [
-                    names[label],
-                    value(found.codes, row, label),
-                    _number(found.probability[row, label], 3),
-                    value(found.suggestion, row, label),
-                    _number(found.wrong[row, label], 3),
-                    against(row, label),
-                ]
+                {
+                    "label": names[label],
+                    "given": value(found.codes, row, label),
+                    "rather": value(found.suggestion, row, label),
+                    "wrong": fixed(float(found.wrong[row, label]), 3),
+                    "probability": fixed(float(found.probability[row, label]), 3),
+                    "evidence": [
+                        (what, signed(nats, 1))
+                        for what, nats in found.evidence.get((row, label), ())
+                    ],
+                }
                 for label in by_row[row]
             ],
             "others": ", ".join(
@@ -81,8 +80,9 @@ def write_audit_html(
         f"{counted(len(found.codes), 'row')}, {counted(len(names), 'label')}. About "
         f"{n_wrong.rate:,.0f} of {int(found.known.sum()):,} given labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}). Each was judged by models that have not "
-        "seen its row, from the features and the row's other labels; the last column names the "
-        "other label that speaks most against it. Keys: j next row, k previous."
+        "seen its row, from the features and the row's other labels. The columns and labels that "
+        "speak most for the correction are named, with what they add to its log-odds. Keys: j next "
+        "row, k previous."
     )
     content = page("audit.html", "audit.js", title="Labels that look wrong", about=about, rows=rows)
     write_page(path, content)

@@ -90,7 +90,7 @@ def show_scores(
 
 def show_decisions(console: Console, comparison: TableComparison) -> None:
     """Print the figures of the recommended model under each decision."""
-    result, now = comparison.best, comparison.request.decided_by
+    result, now = comparison.best, comparison.decided_by
     if len(result.decisions) < 2:
         return
     console.print(f"\n[bold]{comparison.recommended}[/bold], by decision\n")
@@ -106,6 +106,8 @@ def label_sets(why: RowExplanation) -> Table:
     """Tabulate the most probable label sets of a row."""
     table = columns("label set", ">P")
     for place, one in enumerate((why.best, *why.runners_up)):
+        if place and one.prob < 0.0005:  # 0.000 as it is printed
+            break
         name = escape(why.named(one.codes))
         table.add_row(f"[bold]{name}[/bold]" if place == 0 else name, f"{one.prob:.3f}")
     return table
@@ -120,7 +122,7 @@ def in_words(why: RowExplanation) -> str:
             f"their probability is only {why.one_by_one.prob:.3f}."
         )
     apart = why.prob_if_independent
-    if apart <= 0 or len(why.alone) == 1:
+    if apart <= 0 or len(why.alone) == 1 or abs(apart - why.best.prob) < 0.0005:
         return first
     return (
         f"{first} With the same probability of each label but no dependence between them, the "

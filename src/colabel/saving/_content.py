@@ -34,11 +34,11 @@ from sklearn.base import BaseEstimator
 from colabel.core.schema import (
     Node,
     NotAsDeclaredError,
+    check_that,
     checked,
     declared_by_tag,
     declared_for,
     is_unicode,
-    refuse_unless,
 )
 
 # An object may hold others, those again others: so deep, and so many if each were written out.
@@ -189,7 +189,7 @@ class _Reader:
     """The first pass: every object checked, none made."""
 
     def __init__(self, tree: Any, arrays: Sequence[NDArray[Any]]) -> None:
-        refuse_unless(
+        check_that(
             isinstance(tree, dict)
             and set(tree) == {"root", "objects", "n_arrays"}
             and isinstance(tree["objects"], list)
@@ -207,11 +207,11 @@ class _Reader:
         for entry in tree["objects"]:
             self._objects.append(self._object(entry))
         self.root = self._value(tree["root"])
-        refuse_unless(isinstance(self.root, Node), "it holds no object")
+        check_that(isinstance(self.root, Node), "it holds no object")
 
     def _object(self, entry: Any) -> Node:
         well_formed = isinstance(entry, dict) and set(entry) == {"type", "fields"}
-        refuse_unless(well_formed and isinstance(entry["fields"], dict), "an object is malformed")
+        check_that(well_formed and isinstance(entry["fields"], dict), "an object is malformed")
         tag = entry["type"]
         try:
             declared = declared_by_tag(tag)
@@ -223,7 +223,7 @@ class _Reader:
         fields = {str(name): self._value(value) for name, value in entry["fields"].items()}
         held = [self._sizes[id(node)] for node in self._named]
         size, depth = 1 + sum(n for n, _ in held), 1 + max((d for _, d in held), default=0)
-        refuse_unless(
+        check_that(
             depth <= _DEEPEST and size <= self._most_named,
             "its objects are nested too deeply or named too often",
         )
@@ -241,7 +241,7 @@ class _Reader:
             return value
         if isinstance(value, list):
             return [self._value(each) for each in value]
-        refuse_unless(isinstance(value, dict), f"a value is {type(value).__name__}")
+        check_that(isinstance(value, dict), f"a value is {type(value).__name__}")
         match value:
             case {"tuple": list(items)} if len(value) == 1:
                 return tuple(self._value(each) for each in items)
@@ -250,7 +250,7 @@ class _Reader:
             case {"slice": [start, stop, step]} if len(value) == 1:
                 return slice(*(self._value(end) for end in (start, stop, step)))
             case {"dtype": str(name)} if len(value) == 1 and len(name) < 20:
-                refuse_unless(np.dtype(name).itemsize <= 4096, f"a value is of the dtype {name}")
+                check_that(np.dtype(name).itemsize <= 4096, f"a value is of the dtype {name}")
                 return np.dtype(name)
             case {"scalar": str(name)} if len(value) == 1 and name in _SCALARS:
                 return _SCALARS[name]
@@ -259,7 +259,7 @@ class _Reader:
             case {"array": int(position)} if len(value) == 1:
                 array: NDArray[Any] = _at(self._arrays, position)
                 self._bytes_left -= array.nbytes
-                refuse_unless(self._bytes_left >= 0, "its arrays are named too often")
+                check_that(self._bytes_left >= 0, "its arrays are named too often")
                 return array
             case {"values": list(items), "shape": list(shape)} if len(value) == 2:
                 return self._object_array(items, shape)
@@ -273,20 +273,20 @@ class _Reader:
     def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
         found = {}
         for pair in pairs:
-            refuse_unless(isinstance(pair, list) and len(pair) == 2, "a table is malformed")
+            check_that(isinstance(pair, list) and len(pair) == 2, "a table is malformed")
             key = self._value(pair[0])
-            refuse_unless(isinstance(key, str | int | float | tuple), "a key is no plain value")
+            check_that(isinstance(key, str | int | float | tuple), "a key is no plain value")
             found[key] = self._value(pair[1])
         return found
 
     def _object_array(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
         whole = all(type(n) is int and n >= 0 for n in shape) and len(shape) <= _MOST_AXES
-        refuse_unless(whole and math.prod(shape) == len(items), "an array has a false shape")
+        check_that(whole and math.prod(shape) == len(items), "an array has a false shape")
         found = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             each = self._value(item)
             plain = each is None or isinstance(each, bool | str | int | float | tuple)
-            refuse_unless(plain, "an array holds what is no plain value")
+            check_that(plain, "an array holds what is no plain value")
             found[i] = each
         return found.reshape(shape)
 
@@ -302,7 +302,7 @@ class _Reader:
 
 def _at(items: Sequence[Any], position: int) -> Any:
     inside = type(position) is int and 0 <= position < len(items)
-    refuse_unless(inside, f"it names the object or array {position}, which is not before it")
+    check_that(inside, f"it names the object or array {position}, which is not before it")
     return items[position]
 
 
@@ -353,57 +353,57 @@ class Archive:
         members = self._zip.infolist()
         self.names = {member.filename for member in members}
         once = len(members) <= _MOST_MEMBERS and len(self.names) == len(members)
-        refuse_unless(once, "its table of contents is not as it was saved")
+        check_that(once, "its table of contents is not as it was saved")
         for member in members:
             plain = member.compress_type == ZIP_STORED and member.compress_size == member.file_size
             if not plain:
                 reason = f"its {member.filename} is compressed, which colabel never does"
-                refuse_unless(False, reason)
+                check_that(False, reason)
         total = sum(member.file_size for member in members)
-        refuse_unless(total <= self.n_bytes, "its members are larger than the file")
+        check_that(total <= self.n_bytes, "its members are larger than the file")
 
-    def refuse_strangers(self) -> None:
+    def check_members(self) -> None:
         """Refuse members that colabel never writes."""
         pattern = re.compile(r"arrays/\d+\.npy|foreign/\d+\.skops", re.ASCII)
         others = sorted(self.names - {MANIFEST, TREE})
         strange = [name for name in others if not pattern.fullmatch(name)]
-        refuse_unless(not strange, f"it holds {strange[:1]}, which colabel never writes")
+        check_that(not strange, f"it holds {strange[:1]}, which colabel never writes")
 
     def size(self, name: Any) -> int:
         """Return how many bytes a member has."""
-        refuse_unless(name in self.names, f"it has no {name}")
+        check_that(name in self.names, f"it has no {name}")
         return self._zip.getinfo(name).file_size
 
     def bytes(self, name: str) -> bytes:
         """Return the content of a member."""
-        refuse_unless(name in self.names, f"it has no {name}")
+        check_that(name in self.names, f"it has no {name}")
         return self._zip.read(name)
 
     def json(self, name: str) -> Any:
         """Return what a JSON member holds."""
-        refuse_unless(self.size(name) <= _LARGEST_JSON, f"its {name} is too large")
+        check_that(self.size(name) <= _LARGEST_JSON, f"its {name} is too large")
         content = self.bytes(name)
         n_brackets = content.count(b"[") + content.count(b"{")
-        refuse_unless(n_brackets <= _MOST_BRACKETS, f"its {name} holds too many lists")
+        check_that(n_brackets <= _MOST_BRACKETS, f"its {name} holds too many lists")
         return json.loads(content.decode("utf-8"), parse_constant=_no_constant)
 
     def arrays(self) -> list[NDArray[Any]]:
         """Return all arrays, if there are not more than the list of objects has names for."""
         count = sum(name.startswith("arrays/") for name in self.names)
         n_named = self.bytes(TREE).count(b'"array"')
-        refuse_unless(count <= n_named, "it holds arrays that nothing in it names")
+        check_that(count <= n_named, "it holds arrays that nothing in it names")
         return [self._array(ARRAY.format(position)) for position in range(count)]
 
     def _array(self, name: str) -> NDArray[Any]:
         n_bytes = self.size(name)
         with self._zip.open(name) as part:
-            refuse_unless(npy.read_magic(part) == (1, 0), f"{name} is no array")
+            check_that(npy.read_magic(part) == (1, 0), f"{name} is no array")
             shape, fortran, dtype = npy.read_array_header_1_0(part)
             known = dtype.kind in "biufUSMm" and dtype.itemsize > 0
-            refuse_unless(known, f"{name} holds {dtype}, which no model does")
+            check_that(known, f"{name} holds {dtype}, which no model does")
             whole = all(n >= 0 for n in shape)
             right = whole and math.prod(shape) * dtype.itemsize == n_bytes - part.tell()
-            refuse_unless(right, f"{name} is not as large as it says")
+            check_that(right, f"{name} is not as large as it says")
             flat = np.frombuffer(bytearray(part.read()), dtype)
         native = flat if dtype.isnative else flat.astype(dtype.newbyteorder("="))
         return native.reshape(shape, order="F" if fortran else "C")
@@ -447,7 +447,7 @@ def wanted_types(content: bytes) -> set[str]:
 
     archive = Archive(io.BytesIO(content))
     outermost = archive.json(_SCHEMA)
-    _refuse_bombs(outermost, archive)
+    _check_expansion(outermost, archive)
     own = f"{outermost['__module__']}.{outermost['__class__']}"
     return {own, *skops_io.get_untrusted_types(data=content)}
 
@@ -463,7 +463,7 @@ def loaded(content: bytes, trusted: Iterable[str]) -> Any:
     return skops_io.loads(content, trusted=sorted(allowed))
 
 
-def _refuse_bombs(outermost: Any, archive: Archive) -> None:
+def _check_expansion(outermost: Any, archive: Archive) -> None:
     """Refuse a schema whose objects, if each were written out, are many more than are there."""
     sizes: dict[int, int] = {}  # of the objects with a number, which others may name again
     n_entries = n_bytes = 0
@@ -474,9 +474,9 @@ def _refuse_bombs(outermost: Any, archive: Archive) -> None:
         if not isinstance(entry, dict):
             return 1 + (sum(map(size_of, entry)) if isinstance(entry, list) else 0)
         number = entry.get("__id__") or 0  # which is none, to skops too
-        refuse_unless(isinstance(number, int), "an object of another package has a false number")
+        check_that(isinstance(number, int), "an object of another package has a false number")
         if number and number in sizes:
-            refuse_unless(sizes[number], "an object of another package holds itself")
+            check_that(sizes[number], "an object of another package holds itself")
             return sizes[number]
         sizes[number] = 0  # while it is open
         if isinstance(entry.get("file"), str):
@@ -486,4 +486,4 @@ def _refuse_bombs(outermost: Any, archive: Archive) -> None:
 
     size = size_of(outermost)
     often = size > _SPARE_OBJECTS + _MOST_TIMES * n_entries or n_bytes > 2 * archive.n_bytes
-    refuse_unless(not often, "an object of another package names the same parts too often")
+    check_that(not often, "an object of another package names the same parts too often")

@@ -54,7 +54,7 @@ def _describes(*classes: type, **options: Any) -> Callable[[Spec], Spec]:
 
 class _Features:
     n_features_in_: Annotated[int, schema.Is("p")]
-    feature_names_in_: Annotated[Values, "p", schema.Sometimes()]
+    feature_names_in_: Annotated[Values, "p", schema.SOMETIMES]
 
 
 # ------------------------------------------------------------------------ classifiers
@@ -71,15 +71,15 @@ class _Classes(_Features):
 class _Linear(_Classes):
     coef_: Annotated[Floats, "scores p"]
     intercept_: Annotated[Floats, "scores"] | Annotated[float, schema.Between(0.0, 0.0)]
-    n_iter_: Annotated[Any, schema.Sometimes()]
-    l1_ratio_: Annotated[Any, schema.Sometimes()]
-    C_: Annotated[Any, schema.Sometimes()]
+    n_iter_: Annotated[Any, schema.SOMETIMES]
+    l1_ratio_: Annotated[Any, schema.SOMETIMES]
+    C_: Annotated[Any, schema.SOMETIMES]
 
     @staticmethod
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         classes, scores = dims["k"], dims["scores"]
-        schema.refuse_unless(classes > 1, "classes_ of a linear classifier has fewer than two")
-        schema.refuse_unless(
+        schema.check_that(classes > 1, "classes_ of a linear classifier has fewer than two")
+        schema.check_that(
             scores == (1 if classes == 2 else classes), "coef_ does not fit the classes"
         )
 
@@ -99,7 +99,7 @@ class _Counted(_Classes):
     feature_count_: Annotated[Floats, "k p", schema.Between(0.0)]
     class_log_prior_: Annotated[Floats, "k", schema.Between(high=1e-9)]
     feature_log_prob_: Annotated[Floats, "k p"]
-    feature_all_: Annotated[Floats, "p", schema.Between(0.0), schema.Sometimes()]
+    feature_all_: Annotated[Floats, "p", schema.Between(0.0), schema.SOMETIMES]
 
 
 # ------------------------------------------------------------------------ transformers
@@ -122,14 +122,14 @@ class _Scaler(_Columns):
     data_max_: Annotated[Floats | None, "p"]
     data_range_: Annotated[Floats | None, "p"]
     max_abs_: Annotated[Floats | None, "p"]
-    n_samples_seen_: Annotated[Any, schema.Sometimes()]
+    n_samples_seen_: Annotated[Any, schema.SOMETIMES]
 
     @staticmethod
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         wanted = {"with_mean": "mean_", "with_centering": "center_", "feature_range": "min_"}
         for asked, name in {**wanted, "with_std": "scale_", "with_scaling": "scale_"}.items():
             there = not fields.get(asked) or fields.get(name) is not None
-            schema.refuse_unless(there, f"it has lost its {name}")
+            schema.check_that(there, f"it has lost its {name}")
         dims["made"] = dims["p"]
 
 
@@ -147,8 +147,8 @@ class _Spectrum(_Features):
     singular_values_: Annotated[Floats | None, "made"]
     noise_variance_: Annotated[float | None, schema.Between(0.0)]
     n_components_: Annotated[int | None, schema.Is("made")]
-    n_samples_: Annotated[Any, schema.Sometimes()]
-    _fit_svd_solver: Annotated[Any, schema.Sometimes()]
+    n_samples_: Annotated[Any, schema.SOMETIMES]
+    _fit_svd_solver: Annotated[Any, schema.SOMETIMES]
 
 
 def _groups_no_categories(encoder: Any) -> bool:
@@ -177,7 +177,7 @@ class _Encoder(_Features):
         for n_values, n_columns, drop in zip(dims["values"], outs, left_out, strict=True):
             known = drop is None or (type(drop) is int and 0 <= drop < n_values)
             fits = known and n_columns == n_values - (drop is not None)
-            schema.refuse_unless(fits, "_n_features_outs does not fit categories_")
+            schema.check_that(fits, "_n_features_outs does not fit categories_")
         dims["made"] = sum(outs)
 
 
@@ -193,7 +193,7 @@ class _Imputer(_Features):
     statistics_: Annotated[Values, "p"]
     indicator_: Annotated[MissingIndicator | None, "p"]
     _fit_dtype: Any
-    _fill_dtype: Annotated[Any, schema.Sometimes()]
+    _fill_dtype: Annotated[Any, schema.SOMETIMES]
 
     @staticmethod
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
@@ -204,7 +204,7 @@ class _Imputer(_Features):
 
 
 class _BSpline:
-    t: Annotated[Array, "knots", schema.Ascending(strictly=False)]
+    t: Annotated[Array, "knots", schema.SORTED]
     c: Annotated[Array, "rows splines"]
     k: Annotated[int, schema.Between(0, 20), schema.Is("degree")]
     extrapolate: bool | Literal["periodic"]
@@ -247,7 +247,7 @@ def _splits_words_as_usual(vectorizer: Any) -> bool:
 
 @_describes(TfidfTransformer)
 class _Tfidf(_Columns):
-    idf_: Annotated[Floats, "p", schema.Sometimes()]
+    idf_: Annotated[Floats, "p", schema.SOMETIMES]
     norm: Literal["l1", "l2"] | None
 
 
@@ -255,7 +255,7 @@ class _Tfidf(_Columns):
 class _Vectorizer:
     vocabulary_: dict[str, int]
     fixed_vocabulary_: Literal[False]
-    _tfidf: Annotated[TfidfTransformer, "p=made", schema.Sometimes()]
+    _tfidf: Annotated[TfidfTransformer, "p=made", schema.SOMETIMES]
     input: Literal["content"]
     analyzer: Literal["word", "char", "char_wb"]
     tokenizer: None
@@ -270,10 +270,8 @@ class _Vectorizer:
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         schema.bind(dims, "made", len(fields["vocabulary_"]), "vocabulary_")
         places = sorted(fields["vocabulary_"].values()) == list(range(dims["made"]))
-        schema.refuse_unless(places, "vocabulary_ gives two words one column, or a column none")
-        schema.refuse_unless(
-            fields["token_pattern"] == _WORDS, "token_pattern is not scikit-learn's"
-        )
+        schema.check_that(places, "vocabulary_ gives two words one column, or a column none")
+        schema.check_that(fields["token_pattern"] == _WORDS, "token_pattern is not scikit-learn's")
 
 
 # ------------------------------------------------------------------------ compositions
@@ -287,11 +285,11 @@ class _ColumnTransformer(_Features):
     sparse_output_: bool
     output_indices_: dict[str, Any]
     n_jobs: Annotated[int | None, schema.Between(-1024, 1024)]
-    _n_features: Annotated[Any, schema.Sometimes()]
+    _n_features: Annotated[Any, schema.SOMETIMES]
     _columns: Any
     _remainder: Any
     _transformer_to_input_indices: dict[str, list[int]]
-    _name_to_fitted_passthrough: Annotated[Any, schema.Sometimes()]
+    _name_to_fitted_passthrough: Annotated[Any, schema.SOMETIMES]
 
     @staticmethod
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
@@ -314,14 +312,14 @@ def _n_columns(columns: Any, n_features: int, names: Any) -> int:
     """How many columns a transformer takes: by position, by name, or by flags."""
     if isinstance(columns, slice):
         ends = [end for end in (columns.start, columns.stop) if isinstance(end, str)]
-        schema.refuse_unless(not ends, "a transformer takes columns from one name to another")
+        schema.check_that(not ends, "a transformer takes columns from one name to another")
         return len(range(*columns.indices(n_features)))
     several = columns if isinstance(columns, list | tuple) else [columns]
     several = columns.tolist() if isinstance(columns, np.ndarray) else several
     for column in several:
         there = column in names if isinstance(column, str) else type(column) in (int, bool)
         inside = there and (isinstance(column, str) or -n_features <= column < n_features)
-        schema.refuse_unless(inside, "a transformer takes a column that is not there")
+        schema.check_that(inside, "a transformer takes a column that is not there")
     flags = several and all(type(column) is bool for column in several)
     return sum(several) if flags else len(several)
 
@@ -329,7 +327,7 @@ def _n_columns(columns: Any, n_features: int, names: Any) -> int:
 class _Pipeline:
     steps: list[tuple[str, Any]]
     memory: None
-    feature_names_in_: Annotated[Any, schema.Sometimes()]
+    feature_names_in_: Annotated[Any, schema.SOMETIMES]
 
     @staticmethod
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
@@ -338,15 +336,15 @@ class _Pipeline:
                 schema.Estimator(fitted=False).check(step, {}, f"step {i} of the pipeline")
         steps = [step for _, step in fields["steps"] if isinstance(step, schema.Node)]
         last: Any = fields["steps"][-1][1] if fields["steps"] else None
-        schema.refuse_unless(isinstance(last, schema.Node), "the pipeline ends in no estimator")
+        schema.check_that(isinstance(last, schema.Node), "the pipeline ends in no estimator")
         for before, after in itertools.pairwise(steps):
             passes_on = before.does("transform")
-            schema.refuse_unless(
+            schema.check_that(
                 passes_on, "a step before the last of the pipeline transforms nothing"
             )
             made, taken = before.dims.get("made"), after.dims.get("p")
             fits = made is None or taken is None or made == taken
-            schema.refuse_unless(
+            schema.check_that(
                 fits, "a step of the pipeline makes other features than the next one takes"
             )
         # the whole takes what its first step takes, and is of its last what that is
@@ -356,7 +354,7 @@ class _Pipeline:
         dims["last"], dims["fitted"] = last.last, all(known)
         if isinstance(fields["steps"][0][1], schema.Node) and "p" in steps[0].dims:
             dims["p"] = steps[0].dims["p"]
-        schema.refuse_unless(
+        schema.check_that(
             len(set(known)) <= 1, "some steps of the pipeline are fitted and some are not"
         )
 

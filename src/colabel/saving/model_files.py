@@ -172,7 +172,7 @@ def types_to_trust(path: str | PathLike[str]) -> list[str]:
     """Return the full names of the types that `load` wants to see in `trusted`, loading nothing."""
     with _stream(Path(path)) as stream, _readable(str(path)):
         archive = Archive(stream)
-        archive.refuse_strangers()
+        archive.check_members()
         foreign = [name for name in archive.names if name.endswith(".skops")]
         return sorted({each for name in foreign for each in wanted_types(archive.bytes(name))})
 
@@ -181,7 +181,7 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
     with _readable(file):
         archive = Archive(stream)
         manifest = _manifest_of(archive, file)
-        archive.refuse_strangers()
+        archive.check_members()
         tree, arrays = archive.json(TREE), archive.arrays()
         try:
             model = made(tree, arrays, lambda i: loaded(archive.bytes(FOREIGN.format(i)), trusted))

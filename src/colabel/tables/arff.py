@@ -16,16 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from colabel.core.arrays import Array, Indices, dense
+from colabel.core.arrays import Array, Indices
 from colabel.tables.csv_file import as_numbers
 from colabel.tables.frame import Frame, Storage, text_array
-from colabel.tables.source import Count, Seen, Source, ignore
-from colabel.tables.text import (
+from colabel.tables.source import (
     PLAIN,
+    Count,
     ReadingOptions,
+    Seen,
+    Source,
     TableError,
     Take,
-    at,
+    ignore,
     listed,
     open_blocks,
     shown,
@@ -41,10 +43,15 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 _LABEL_COUNT = re.compile(r"(?:^|[\s:])-[Cc]\s+(-?\d{1,9})(?!\S)")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_KINDS: dict[str, Any] = {"real": "numeric", "integer": "numeric"}
+_KINDS |= {kind: kind for kind in ("numeric", "string", "date")}
 _WORDS = {"no": 0.0, "yes": 1.0, "false": 0.0, "true": 1.0}
 
 Line = tuple[int, str]
 """The number of a line, and what stands there."""
+
+Cells = tuple[Any, Indices, Indices]
+"""Texts of the cells of rows, null where missing; their columns; their rows."""
 
 
 @dataclass(frozen=True)
@@ -108,22 +115,12 @@ class ArffSource(Source):
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
         """Read the columns in `storage`, n_rows at a time."""
-        # attributes of the same values are looked up together; -1 is not looked at
-        group = np.full(len(self.attributes), -1)
-        groups: dict[tuple[str, tuple[str, ...], bool], int] = {}
-        first = np.zeros(len(self.attributes))  # what is not stored in a sparse row
-        for j, attribute in enumerate(self.attributes):
-            how = storage.get(attribute.name)
-            if how == "number" and not attribute.is_number:
+        for attribute in self.attributes:
+            if storage.get(attribute.name) == "number" and not attribute.is_number:
                 raise TableError(
                     f"{self.path}: the column {attribute.name!r} is declared {attribute.kind}, "
                     "but numbers are wanted there: declare it numeric."
                 )
-            if how is not None:
-                key = (attribute.kind, attribute.values, how == "number")
-                group[j] = groups.setdefault(key, len(groups))
-                numbers = attribute.numbers if how == "number" else None
-                first[j] = 0.0 if numbers is None else numbers[0]
         is_sparse: bool | None = None
         with open_blocks(self.path, self.encoding) as take:
             _read_header(take, self.path)
@@ -132,40 +129,24 @@ class ArffSource(Source):
                 for number, line in rows:
                     is_sparse = line[0] == "{" if is_sparse is None else is_sparse
                     if (line[0] == "{") != is_sparse:
-                        raise at(
-                            self.path,
-                            number,
-                            "a row in braces { } stands among rows without: write all rows in one "
-                            "of the two ways.",
+                        raise TableError(
+                            f"{self.path}, line {number}: a row in braces {{ }} stands among rows "
+                            "without: write all rows in one of the two ways."
                         )
-                if not rows:
-                    continue
-                cells = self._pairs(rows) if is_sparse else self._dense(rows)
-                values, texts = self._convert(cells, rows, group, list(groups))
-                shape = (len(rows), len(group))
-                if not is_sparse:
-                    yield self._frame(values.reshape(shape), texts, storage)
-                    continue
-                place, column = cells[2], cells[1]
-                full = np.flatnonzero(first)
-                if len(full):
-                    stored = np.zeros(shape, dtype=bool)
-                    stored[place, column] = True
-                    i, k = np.nonzero(~stored[:, full])
-                    place, column = np.append(place, i), np.append(column, full[k])
-                    values = np.append(values, first[full[k]])
-                pair = place.astype(np.int32), column.astype(np.int32)
-                entries = sparse.coo_array((values, pair), shape=shape)
-                yield self._frame(entries.tocsr(), texts, storage)
+                if rows:
+                    cells = self._pairs(rows) if is_sparse else self._dense(rows)
+                    yield self._frame(cells, rows, storage, is_sparse=bool(is_sparse))
 
-    def _dense(self, rows: Sequence[Line]) -> tuple[Any, Indices, Indices]:
+    def _dense(self, rows: Sequence[Line]) -> Cells:
         """Cut rows with one value a column: texts, null where missing, columns and rows."""
         width = len(self.attributes)
         if any("'" in line or '"' in line for _, line in rows):
             found = [split_values(line) for _, line in rows]
             for (number, _), own in zip(rows, found, strict=True):
                 if own is None:
-                    raise at(self.path, number, "a quote is not closed: close it.")
+                    raise TableError(
+                        f"{self.path}, line {number}: a quote is not closed: close it."
+                    )
             lengths = np.array([len(own or ()) for own in found])
             texts = pa.array([text for own in found for text in own or ()], "string")
         else:
@@ -173,23 +154,20 @@ class ArffSource(Source):
             lengths = pc.list_value_length(split).to_numpy()
             texts = _known(pc.utf8_trim_whitespace(split.flatten()))
         for wrong in np.flatnonzero(lengths != width)[:1]:
-            raise at(
-                self.path,
-                rows[wrong][0],
-                f"the row has {lengths[wrong]} values where {width} attributes are declared: "
-                "correct the row; if it is the last one the file may be cut short.",
+            raise TableError(
+                f"{self.path}, line {rows[wrong][0]}: the row has {lengths[wrong]} values where "
+                f"{width} attributes are declared: correct the row; if it is the last one the file "
+                "may be cut short."
             )
         return texts, np.tile(np.arange(width), len(rows)), np.repeat(np.arange(len(rows)), width)
 
-    def _pairs(self, rows: Sequence[Line]) -> tuple[Any, Indices, Indices]:
+    def _pairs(self, rows: Sequence[Line]) -> Cells:
         """Cut rows that name only their non-zero values: {index value, index value, ...}."""
         for number, line in rows:
             if line[-1] != "}":
-                raise at(
-                    self.path,
-                    number,
-                    "the row opens with { but does not end with }: close it; if it is the last row "
-                    "the file may be cut short.",
+                raise TableError(
+                    f"{self.path}, line {number}: the row opens with {{ but does not end with }}: "
+                    "close it; if it is the last row the file may be cut short."
                 )
         bodies = [line[1:-1].strip() for _, line in rows]
         if any("'" in body or '"' in body for body in bodies):
@@ -206,95 +184,108 @@ class ArffSource(Source):
             parts = pc.list_value_length(words).to_numpy(zero_copy_only=False)
             flat = _known(words.flatten())
         place = np.repeat(np.arange(len(rows)), lengths)
-        for wrong in np.flatnonzero(parts != 2)[:1]:
-            raise at(
-                self.path,
-                rows[place[wrong]][0],
-                f"the row {shown('{' + bodies[place[wrong]] + '}')} is not a list of 'index value' "
-                "pairs separated by commas: correct it.",
+        for i in place[parts != 2][:1]:
+            raise TableError(
+                f"{self.path}, line {rows[i][0]}: the row {shown('{' + bodies[i] + '}')} is not a "
+                "list of 'index value' pairs separated by commas: correct it."
             )
         width = len(self.attributes)
         names = flat.take(pa.array(np.arange(0, len(flat), 2)))
         good = pc.match_substring_regex(pc.fill_null(names, "?"), r"^[0-9]{1,9}$")
         columns = pc.if_else(good, names, "-1").cast("int64").to_numpy(zero_copy_only=False)
-        for wrong in np.flatnonzero((columns < 0) | (columns >= width))[:1]:
-            raise at(
-                self.path,
-                rows[place[wrong]][0],
-                f"{shown(str(names[wrong].as_py()))} is not the position of an attribute: "
-                f"positions go from 0 to {width - 1}. Correct the row.",
+        for k in np.flatnonzero((columns < 0) | (columns >= width))[:1]:
+            raise TableError(
+                f"{self.path}, line {rows[place[k]][0]}: {shown(str(names[k].as_py()))} is not the "
+                f"position of an attribute: positions go from 0 to {width - 1}. Correct the row."
             )
         keys = np.sort(place * width + columns)
-        for twice in np.flatnonzero(keys[1:] == keys[:-1])[:1]:
-            row, column = divmod(int(keys[twice]), width)
-            raise at(
-                self.path,
-                rows[row][0],
-                f"the row gives attribute {column} twice: keep one of the two values.",
+        for i, column in np.column_stack(np.divmod(keys[1:], width))[keys[1:] == keys[:-1]][:1]:
+            raise TableError(
+                f"{self.path}, line {rows[i][0]}: the row gives attribute {column} twice: keep one "
+                "of the two values."
             )
         return flat.take(pa.array(np.arange(1, len(flat), 2))), columns, place
 
-    def _convert(
-        self, cells: Any, rows: Sequence[Line], group: Indices, groups: Sequence[Any]
-    ) -> tuple[Array, list[str | None]]:
-        """Return cells as numbers and codes, and texts; or say what is wrong with one.
+    def _frame(
+        self, cells: Cells, rows: Sequence[Line], storage: Mapping[str, Storage], *, is_sparse: bool
+    ) -> Frame:
+        """Return the columns in `storage` of some rows; what sparse rows do not store is 0."""
+        _, columns, place = cells
+        shape = len(rows), len(self.attributes)
+        held = [storage.get(attribute.name) for attribute in self.attributes]
+        numeric = [j for j, how in enumerate(held) if how == "number"]
+        alike: dict[tuple[str, ...], list[int]] = {}  # columns of the same values
+        for j in numeric:
+            alike.setdefault(self.attributes[j].values, []).append(j)
+        values, first = np.zeros(len(columns)), np.zeros(shape[1])
+        for domain, members in alike.items():
+            chosen = np.flatnonzero(np.isin(columns, members))
+            values[chosen] = self._converted(cells, rows, chosen, members[0])
+            numbers = self.attributes[members[0]].numbers
+            if domain and numbers is not None:
+                codes = np.where(np.isnan(values[chosen]), -1, values[chosen]).astype(np.intp)
+                values[chosen] = np.append(numbers, np.nan)[codes]
+                first[members] = numbers[0]
+        block: Any = values
+        if is_sparse:
+            stored = place.astype(np.int32), columns.astype(np.int32)
+            block = sparse.coo_array((values, stored), shape=shape).tocsr()
+            if first.any():  # the first value of a list need not be the number 0
+                every = sparse.csr_array(np.ones((len(rows), 1))) @ sparse.csr_array(first[None])
+                given = sparse.coo_array((np.ones(len(columns)), stored), shape=shape)
+                block = sparse.csr_array(block + every - every.multiply(given.tocsr()))
+        as_text = [j for j, how in enumerate(held) if how == "text"]
+        order = np.argsort(columns, kind="stable") if as_text else columns[:0]
+        ends = np.searchsorted(columns[order], np.arange(shape[1] + 1))
+        texts: dict[str, Any] = {}
+        for j in as_text:
+            attribute, chosen = self.attributes[j], order[ends[j] : ends[j + 1]]
+            if attribute.kind in ("string", "date"):
+                index = np.full(len(rows), -1)
+                index[place[chosen]] = chosen
+                own = cells[0].take(pa.array(index, mask=index < 0))
+                texts[attribute.name] = own.dictionary_encode()
+                continue
+            full = np.zeros(len(rows))
+            full[place[chosen]] = self._converted(cells, rows, chosen, j)
+            own = pa.array(full, from_pandas=True)
+            if attribute.kind == "nominal":
+                own = pa.DictionaryArray.from_arrays(
+                    own.cast("int32"), pa.array(attribute.values, "string")
+                )
+            texts[attribute.name] = text_array(own)
+        names = tuple(self.attributes[j].name for j in numeric)
+        return Frame(block.reshape(shape)[:, numeric], names, texts)
 
-        The first of the texts stands for what sparse rows do not store.
+    def _converted(self, cells: Cells, rows: Sequence[Line], chosen: Indices, column: int) -> Array:
+        """Return some cells as numbers, or as places in the list of values that a column has.
+
+        Where they are missing it is NaN; what is wrong with one is said.
         """
         tokens, columns, place = cells
-        out = np.zeros(len(columns))
-        texts: list[str | None] = [None]
-        of_cell = group[columns]
-        for k, (kind, domain, is_number) in enumerate(groups):
-            chosen = np.flatnonzero(of_cell == k)
-            own = tokens if len(chosen) == len(out) else tokens.take(pa.array(chosen))
-            if kind in ("string", "date"):
-                out[chosen] = np.arange(len(texts), len(texts) + len(chosen))
-                texts += own.to_pylist()
-                continue
-            if kind == "numeric":
-                values, odd = as_numbers(pc.fill_null(own, "nan"), ["nan"])
-            else:
-                codes = pc.index_in(own, pa.array(domain, "string"), skip_nulls=True)
-                values = codes.cast("float64").to_numpy(zero_copy_only=False)
-                odd = np.isnan(values) & ~pc.is_null(own).to_numpy(zero_copy_only=False)
-                numbers = Attribute("", "nominal", domain).numbers if is_number else None
-                if numbers is not None:
-                    lookup = np.append(numbers, np.nan)
-                    values = lookup[np.where(np.isnan(values), -1, values).astype(np.intp)]
-            if odd.any():
-                wrong = int(odd.argmax())
-                name = self.attributes[columns[chosen[wrong]]].name
-                problem = (
-                    f"is not a finite number, but the column {name!r} is numeric: correct the "
-                    "value, or write ? for a missing one."
-                    if kind == "numeric"
-                    else f"is not a value of {name!r} (it lists {listed(domain)}): correct the row "
-                    "or the list."
-                )
-                line = rows[place[chosen[wrong]]][0]
-                raise at(self.path, line, f"{shown(str(own[wrong].as_py()))} {problem}")
-            out[chosen] = values
-        return out, texts
-
-    def _frame(self, values: Any, texts: list[str | None], storage: Mapping[str, Storage]) -> Frame:
-        held = [storage.get(attribute.name) for attribute in self.attributes]
-        columns: dict[str, Any] = {}
-        for j in (j for j, how in enumerate(held) if how == "text"):
-            attribute, block = self.attributes[j], values[:, [j]]
-            full = dense(block)[:, 0]
-            missing = np.isnan(full)
-            codes = pa.array(np.where(missing, 0, full).astype(np.int32), mask=missing)
-            if attribute.kind == "nominal":
-                found = pa.DictionaryArray.from_arrays(codes, pa.array(attribute.values, "string"))
-            elif attribute.kind == "numeric":
-                found = text_array(pa.array(full, from_pandas=True))
-            else:
-                found = pa.array(texts, "string").take(codes).dictionary_encode()
-            columns[attribute.name] = found
-        numeric = [j for j, how in enumerate(held) if how == "number"]
-        names = tuple(self.attributes[j].name for j in numeric)
-        return Frame(values[:, numeric], names, columns)
+        own = tokens if len(chosen) == len(tokens) else tokens.take(pa.array(chosen))
+        kind, domain = self.attributes[column].kind, self.attributes[column].values
+        if kind == "numeric":
+            values, odd = as_numbers(pc.fill_null(own, "nan"), ["nan"])
+        else:
+            codes = pc.index_in(own, pa.array(domain, "string"), skip_nulls=True)
+            values = codes.cast("float64").to_numpy(zero_copy_only=False)
+            odd = np.isnan(values) & pc.is_valid(own).to_numpy(zero_copy_only=False)
+        if odd.any():
+            wrong = int(odd.argmax())
+            name = self.attributes[columns[chosen[wrong]]].name
+            problem = (
+                f"is not a finite number, but the column {name!r} is numeric: correct the "
+                "value, or write ? for a missing one."
+                if kind == "numeric"
+                else f"is not a value of {name!r} (it lists {listed(domain)}): correct the row "
+                "or the list."
+            )
+            line = rows[place[chosen[wrong]]][0]
+            raise TableError(
+                f"{self.path}, line {line}: {shown(str(own[wrong].as_py()))} {problem}"
+            )
+        return values
 
 
 def _lines(block: bytes, before: int) -> list[Line]:
@@ -363,62 +354,60 @@ def _read_header(take: Take, path: Path) -> tuple[str, tuple[Attribute, ...]]:
     attributes: dict[str, Attribute] = {}
     while (taken := take())[0]:
         number = taken[1] + 1
-        for _, line in _lines(*taken):
-            keyword, rest = [*line.split(None, 1), ""][:2]
-            if keyword.lower() == "@relation":
-                relation = unquote(rest.strip())
-            elif keyword.lower() == "@attribute":
-                attribute = _attribute(rest, path, number)
-                if attribute.name in attributes:
-                    problem = f"the attribute {attribute.name!r} is declared twice: rename one."
-                    raise at(path, number, problem)
-                attributes[attribute.name] = attribute
-            elif keyword.lower() != "@data":
-                raise at(
-                    path,
-                    number,
-                    f"expected @relation, @attribute or @data but found {shown(line)}: is this an "
-                    "ARFF file?",
-                )
-            elif not attributes:
-                raise at(path, number, "@data comes before any @attribute: declare the columns.")
-            else:
-                return relation, tuple(attributes.values())
+        try:
+            for _, line in _lines(*taken):
+                keyword, rest = [*line.split(None, 1), ""][:2]
+                if keyword.lower() == "@relation":
+                    relation = unquote(rest.strip())
+                elif keyword.lower() == "@attribute":
+                    attribute = _attribute(rest)
+                    if attribute.name in attributes:
+                        raise TableError(
+                            f"the attribute {attribute.name!r} is declared twice: rename one."
+                        )
+                    attributes[attribute.name] = attribute
+                elif keyword.lower() != "@data":
+                    raise TableError(
+                        f"expected @relation, @attribute or @data but found {shown(line)}: is this "
+                        "an ARFF file?"
+                    )
+                elif not attributes:
+                    raise TableError("@data comes before any @attribute: declare the columns.")
+                else:
+                    return relation, tuple(attributes.values())
+        except TableError as error:
+            raise TableError(f"{path}, line {number}: {error}") from None
     if number == 0:
         raise TableError(f"{path} is empty: give a table with @attribute lines and rows.")
-    raise at(path, number, "the file ends without a @data line: it is cut short; fetch it again.")
+    raise TableError(
+        f"{path}, line {number}: the file ends without a @data line: it is cut short; fetch it "
+        "again."
+    )
 
 
-def _attribute(rest: str, path: Path, number: int) -> Attribute:
+def _attribute(rest: str) -> Attribute:
     """Parse what follows @attribute: a name, then a type."""
     match = _NAME.fullmatch(rest)
     name, declared = (unquote(match[1]), match[2].strip()) if match else ("", "")
     if not name or not declared:
-        problem = f"an attribute needs a name and a type but the line says {shown(rest)}."
-        raise at(path, number, problem)
+        raise TableError(f"an attribute needs a name and a type but the line says {shown(rest)}.")
     if declared.startswith("{"):
         end = declared.rfind("}")
-        found = split_values(declared[1:end]) if end > 0 else None
-        if found is None or (found == [""] and "'" not in declared and '"' not in declared):
-            raise at(
-                path,
-                number,
+        listed = split_values(declared[1:end]) if end > 0 else None
+        if listed is None or (listed == [""] and "'" not in declared and '"' not in declared):
+            raise TableError(
                 f"the value list of {name!r} is empty, or a bracket or quote in it is not closed: "
-                "write {a, b, ...}.",
+                "write {a, b, ...}."
             )
-        values = tuple("?" if value is None else value for value in found)
+        values = tuple("?" if value is None else value for value in listed)
         if len(set(values)) != len(values):
-            problem = f"the attribute {name!r} lists a value twice: remove one of them."
-            raise at(path, number, problem)
+            raise TableError(f"the attribute {name!r} lists a value twice: remove one of them.")
         return Attribute(name, "nominal", values)
-    kinds: dict[str, Any] = {"numeric": "numeric", "real": "numeric", "integer": "numeric"}
-    kinds |= {"string": "string", "date": "date"}
-    kind = kinds.get(declared.split("%")[0].split()[0].lower() if declared[0] != "%" else "")
+    declared_as = declared.split("%")[0].split()[0].lower() if declared[0] != "%" else ""
+    kind = _KINDS.get(declared_as)
     if kind is None:
-        raise at(
-            path,
-            number,
+        raise TableError(
             f"the attribute {name!r} has the type {shown(declared)}, which is not read: use "
-            "numeric, real, integer, {a, b, ...}, string or date.",
+            "numeric, real, integer, {a, b, ...}, string or date."
         )
     return Attribute(name, kind)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -23,9 +24,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.schema import stored
-from colabel.tables.dates import ANY_DATE, DATE_FORMS, date_numbers
 from colabel.tables.frame import Frame
-from colabel.tables.text import TableError
+from colabel.tables.source import TableError, added
 
 Kind = Literal["number", "category", "text", "date"]
 
@@ -34,6 +34,34 @@ MOST_VALUES = 1 << 17
 
 _FEW_CATEGORIES = 30
 _WORDS_OF_TEXT = 2.0  # mean words of a value, from which on a column is text
+
+
+DATE_NUMBERS = ("year", "month", "weekday", "days")
+"""What a date becomes: Monday is weekday 0; days count on from date to date, hours a fraction."""
+
+_TIME = (
+    r"(?:[T ]\s*(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2}(?:[.,]\d+)?))?\s*(?P<half>[AaPp][Mm])?"
+    r"\s*(?:Z|[+-]\d{2}:?\d{2})?)?\s*$"
+)
+_DAY, _MONTH, _YEAR = r"(?P<d>\d{1,2})", r"(?P<m>\d{1,2})", r"(?P<y>\d{4})"
+DATE_FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "2026-11-15": rf"^\s*{_YEAR}(?P<s>[-/.]){_MONTH}(?P<z>[-/.]){_DAY}{_TIME}",
+        "15.11.2026": rf"^\s*{_DAY}(?P<s>\.){_MONTH}(?P<z>\.){_YEAR}{_TIME}",
+        "15/11/2026": rf"^\s*{_DAY}(?P<s>[-/]){_MONTH}(?P<z>[-/]){_YEAR}{_TIME}",
+        "11/15/2026": rf"^\s*{_MONTH}(?P<s>[-/]){_DAY}(?P<z>[-/]){_YEAR}{_TIME}",
+    }
+)
+"""Forms of dates by how they write the 15th of November 2026; a time of day may follow.
+
+Only the last two can be taken for each other.
+"""
+
+ANY_DATE = (
+    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
+    r"([T ]\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([AaPp][Mm]|Z|[+-]\d{2}:?\d{2})?)?\s*$"
+)
+"""2026-11-15, 15.11.26, 11/15/2026; with or without a time of day."""
 
 
 @stored("column")
@@ -230,37 +258,20 @@ class TextStatistics:
         return f"has {found} different values in {self.n_known} rows"
 
 
-@dataclass(frozen=True)
-class WordStatistics:
-    """How often each word occurs in a column of texts, and in how many of its rows."""
-
-    n_rows: int
-    times: Counter[str]
-    rows: Counter[str]
-
-    @classmethod
-    def of(cls, values: list[str], codes: Indices) -> WordStatistics:
-        """Count the words of texts by the places (n,) of their values, -1 where missing."""
-        n_rows = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
-        times, rows = Counter[str](), Counter[str]()
-        words_of = _analyzer()
-        for text, n in zip(values, n_rows, strict=True):
-            for word, n_times in Counter(words_of(text)).items() if n else ():
-                times[word] += n * n_times
-                rows[word] += n
-        return cls(len(codes), times, rows)
-
-    def __add__(self, other: WordStatistics) -> WordStatistics:
-        return WordStatistics(
-            self.n_rows + other.n_rows, self.times + other.times, self.rows + other.rows
-        )
-
-
 @cache
 def _analyzer() -> Callable[[str], list[str]]:
     # what a word is: two or more letters or digits, without accents, in small letters
     words: Callable[[str], list[str]] = CountVectorizer(strip_accents="unicode").build_analyzer()
     return words
+
+
+def count_words(values: list[str], codes: Indices) -> Counter[str]:
+    """Count in how many rows each word is; texts are given by the places (n,) of their values."""
+    n_rows = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
+    rows = Counter[str]()
+    for text, n in zip(values, n_rows, strict=True):
+        rows.update(dict.fromkeys(_analyzer()(text) if n else (), n))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -300,10 +311,8 @@ class ColumnStatistics:
         return (*self.number_names, *self.texts)
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
-        texts = {name: column + other.texts[name] for name, column in self.texts.items()}
-        return ColumnStatistics(
-            self.number_names, self.numbers + other.numbers, self.is_sparse, texts
-        )
+        numbers, texts = self.numbers + other.numbers, added(self.texts, other.texts)
+        return ColumnStatistics(self.number_names, numbers, self.is_sparse, texts)
 
     def n_missing(self, names: Sequence[str]) -> int:
         """Missing values of some of the columns."""
@@ -371,3 +380,38 @@ def choose_columns(
         reasons = "; ".join(f"{name} {reason}" for name, reason in list(left_out.items())[:4])
         raise TableError(f"No feature column is left to learn from ({reasons or 'none is there'}).")
     return ColumnChoice(tuple(used), left_out)
+
+
+def date_numbers(texts: Any, form: str) -> Array:
+    """Return `DATE_NUMBERS` (n, 4) of texts; NaN where a text is no date of the form.
+
+    Examples
+    --------
+    >>> from colabel.tables.columns import date_numbers
+    >>> date_numbers(["1970-01-02 06:00", "31.2.2026"], "2026-11-15").tolist()
+    [[1970.0, 1.0, 4.0, 1.25], [nan, nan, nan, nan]]
+    """
+    found = pc.extract_regex(pa.array(texts, "string"), DATE_FORMS[form])
+
+    def part(name: str) -> Array:
+        own = pc.struct_field(found, name)
+        plain = pc.replace_substring(pc.if_else(pc.equal(own, ""), "0", own), ",", ".")
+        numbers: Array = pc.fill_null(plain, "0").cast("float64").to_numpy(zero_copy_only=False)
+        return numbers
+
+    same = pc.equal(pc.struct_field(found, "s"), pc.struct_field(found, "z"))
+    year, month, day, hour = map(part, "ymdH")
+    months = ((year - 1970) * 12 + month - 1).astype(np.int64).astype("M8[M]")
+    days = months.astype("M8[D]") + (day - 1).astype(np.int64)
+    good = pc.fill_null(same, False).to_numpy(zero_copy_only=False)
+    good = good & (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
+    good &= days.astype("M8[M]") == months
+    half = pc.fill_null(pc.utf8_lower(pc.struct_field(found, "half")), "")
+    late = pc.equal(half, "pm").to_numpy(zero_copy_only=False)
+    is_half = pc.not_equal(half, "").to_numpy(zero_copy_only=False)
+    hour = np.where(is_half, hour % 12 + 12 * late, hour)
+    count = days.astype(np.int64)
+    total = count + (60 * (60 * hour + part("M")) + part("S")) / 86_400
+    numbers = np.column_stack([year, month, (count + 3) % 7, total])
+    numbers[~good] = np.nan
+    return numbers

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,17 @@ import pyarrow.csv as arrow_csv
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.tables.frame import LARGEST, Frame, Storage, text_array
-from colabel.tables.source import Count, Seen, Source, added, ignore
-from colabel.tables.text import (
+from colabel.tables.source import (
     PLAIN,
+    Count,
     ReadingOptions,
+    Seen,
+    Source,
     TableError,
+    added,
     at,
     first_repeat,
+    ignore,
     not_decoded,
     open_blocks,
     shown,
@@ -145,58 +148,85 @@ class CsvSource(Source):
             )
         return replace(self, decimal=found)
 
-    def seen(self, count: Count = ignore, n_blocks: int | None = None) -> dict[str, Seen]:
-        """Read the file, or its first blocks, and count values and those that are no number."""
-        total = dict.fromkeys(self.names, Seen(0, 0))
-        n_rows = min(_SCAN_ROWS, max(8, _AT_ONCE // len(self.names)))
-        for block, before in islice(self.blocks(n_rows), n_blocks):
+    def scanned(self, seen: dict[str, Seen]) -> Iterator[Frame]:
+        """Read the file a block at a time, each column as numbers until it holds something else.
+
+        What the columns hold is added up in `seen`, but for those that are texts in any case.
+        """
+        seen.update(dict.fromkeys(self.names, Seen(0, 0)))
+        for block, before in self.blocks(min(_SCAN_ROWS, max(8, _AT_ONCE // len(self.names)))):
             wanted: dict[str, Storage] = {
-                name: "text" if own.odd else "number" for name, own in total.items()
+                name: "text" if own.odd or name in self.as_text else "number"
+                for name, own in seen.items()
             }
-            frame = self._by_pyarrow(block, wanted)
-            found = self._look(block, before) if frame is None else self.counted(frame)
-            total = added(total, found)
-            count(block.count(b"\n"))
-        return total
+            frame, odd = self._read(block, before, wanted)
+            known = len(frame) - np.isnan(np.asarray(frame.numbers)).sum(axis=0)
+            own = {n: Seen(k, 0) for n, k in zip(frame.number_names, known.tolist(), strict=True)}
+            for name in frame.texts.keys() - self.as_text:
+                is_odd = as_numbers(frame.texts[name].dictionary, self.missing, self.decimal)[1]
+                codes = frame.coded(name)[1]
+                times = np.bincount(codes[codes >= 0], minlength=len(is_odd))
+                own[name] = Seen(int(times.sum()), int(times[is_odd].sum()), odd.get(name))
+            seen.update(added(seen, own))
+            yield frame
 
-    def counted(self, frame: Frame) -> dict[str, Seen]:
-        """Count the values of columns, and those in columns of texts that are no number."""
-        known = len(frame) - np.isnan(np.asarray(frame.numbers)).sum(axis=0)
-        found = {n: Seen(k, 0) for n, k in zip(frame.number_names, known.tolist(), strict=True)}
-        for name in frame.texts:
-            odd = as_numbers(frame.texts[name].dictionary, self.missing, self.decimal)[1]
-            codes = frame.coded(name)[1]
-            times = np.bincount(codes[codes >= 0], minlength=len(odd))
-            found[name] = Seen(int(times.sum()), int(times[odd].sum()))
-        return found
-
-    def _look(self, block: bytes, before: int) -> dict[str, Seen]:
-        """Count in the cells of a block."""
-        cells, lines = self._cells(block, before)
-        width = len(self.names)
-        numbers, flags = as_numbers(cells, self.missing, self.decimal)
-        odd = flags.reshape(-1, width)
-        n_odd = odd.sum(axis=0)
-        n_values = (~np.isnan(numbers)).reshape(odd.shape).sum(axis=0) + n_odd
-        pairs = zip(self.names, n_values.tolist(), n_odd.tolist(), strict=True)
-        found = {name: Seen(n, no) for name, n, no in pairs}
-        for j in np.flatnonzero(n_odd):
-            i = int(odd[:, j].argmax())
-            text = self._written(cells[i * width + int(j)].as_py())
-            place = (text, self.path, int(lines[i]))
-            found[self.names[j]] = found[self.names[j]]._replace(odd=place)
-        return found
+    def seen(self, count: Count = ignore) -> dict[str, Seen]:
+        """Read the file, and count values and those that are no number."""
+        seen: dict[str, Seen] = {}
+        for frame in self.scanned(seen):
+            count(len(frame))
+        return seen
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
         """Read the columns in `storage`, about n_rows at a time."""
-        have = [name for name in self.names if name in storage]
-        wanted = {name: storage[name] for name in have}
+        wanted = {name: storage[name] for name in self.names if name in storage}
         for block, before in self.blocks(n_rows):
-            frame = self._by_pyarrow(block, wanted)
-            if frame is None:
-                frame = self._by_cells(block, before, wanted)
+            frame, odd = self._read(block, before, wanted)
+            if odd:
+                name, (text, path, line) = min(odd.items(), key=lambda item: item[1][2])
+                raise at(
+                    path,
+                    line,
+                    f"the column {name!r} holds {shown(text)}, which is not a finite number, but "
+                    "numbers are wanted there: correct it, or leave it empty.",
+                )
             if len(frame):
                 yield frame
+
+    def _read(
+        self, block: bytes, before: int, wanted: Mapping[str, Storage]
+    ) -> tuple[Frame, dict[str, tuple[str, Path, int]]]:
+        """Read columns of a block.
+
+        Those that are wanted as numbers and hold something else are texts: their first such cell
+        comes with its file and line.
+        """
+        frame = self._by_pyarrow(block, wanted)
+        if frame is not None:
+            return frame, {}
+        cells, lines = self._cells(block, before)
+        width = len(self.names)
+        place = {name: j for j, name in enumerate(self.names)}
+        own = [place[name] for name, how in wanted.items() if how == "number"]
+        starts = np.arange(len(lines), dtype=np.int64) * width
+        some = cells
+        if len(own) < width:
+            some = cells.take(pa.array((starts[:, None] + np.array(own, np.int64)).ravel()))
+        values, flags = as_numbers(some, self.missing, self.decimal)
+        is_odd = flags.reshape(len(lines), len(own))
+        odd: dict[str, tuple[str, Path, int]] = {}
+        for k in np.flatnonzero(is_odd.any(axis=0)).tolist():
+            i = int(is_odd[:, k].argmax())
+            text = self._written(some[i * len(own) + k].as_py())
+            odd[self.names[own[k]]] = (text, self.path, int(lines[i]))
+        texts = {
+            name: text_array(cells.take(pa.array(starts + place[name])), self.missing)
+            for name, how in wanted.items()
+            if how == "text" or name in odd
+        }
+        kept = np.flatnonzero(~is_odd.any(axis=0))
+        names = tuple(self.names[own[k]] for k in kept)
+        return Frame(values.reshape(is_odd.shape)[:, kept], names, texts), odd
 
     def _by_pyarrow(self, block: bytes, wanted: Mapping[str, Storage]) -> Frame | None:
         """Read columns of a block; None if a cell is not as it is wanted, or might not be."""
@@ -233,35 +263,6 @@ class CsvSource(Source):
             return None
         frame = Frame.of_arrow(dict(zip(wanted, table.columns, strict=True)), (), self.missing)
         return None if frame.exceeds(LARGEST) else frame
-
-    def _by_cells(self, block: bytes, before: int, wanted: Mapping[str, Storage]) -> Frame:
-        """Read columns of a block by its cells; say what is wrong with its line."""
-        cells, lines = self._cells(block, before)
-        n, width = len(lines), len(self.names)
-        place = {name: j for j, name in enumerate(self.names)}
-        names = tuple(name for name, how in wanted.items() if how == "number")
-        numbers = np.array([place[name] for name in names], dtype=np.int64)
-        starts = np.arange(n, dtype=np.int64) * width
-        own = cells
-        if len(numbers) < width:
-            own = cells.take(pa.array((starts[:, None] + numbers).ravel()))
-        values, odd = as_numbers(own, self.missing, self.decimal)
-        if odd.any():
-            first = int(odd.argmax())
-            i, k = divmod(first, len(numbers))
-            raise at(
-                self.path,
-                int(lines[i]),
-                f"the column {names[k]!r} holds {shown(self._written(own[first].as_py()))}, which "
-                "is not a finite number, but numbers are wanted there: correct it, or leave it "
-                "empty.",
-            )
-        texts = {
-            name: text_array(cells.take(pa.array(starts + place[name])), self.missing)
-            for name, how in wanted.items()
-            if how == "text"
-        }
-        return Frame(values.reshape(n, len(numbers)), names, texts)
 
     def _cells(self, raw: bytes, before: int) -> tuple[Any, Indices]:
         """Return the cells of the rows of a block, one after the other, and the rows' lines."""

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.labels.columns import is_missing
-from colabel.tables.text import TableError
+from colabel.tables.source import TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -150,11 +150,14 @@ class Frame:
 
     def coded(self, name: str) -> tuple[list[str], Indices]:
         """Return the different texts of a column and the place (n_rows,) of each, -1 if missing."""
-        column = self.texts.get(name)
-        if column is None:
-            column = text_array(pa.array(self.column(name), from_pandas=True))
+        column = self._text(name)
         codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return column.dictionary.to_pylist(), codes.astype(np.intp)
+
+    def _text(self, name: str) -> Texts:
+        if name in self.texts:
+            return self.texts[name]
+        return text_array(pa.array(self.column(name), from_pandas=True))
 
     def column(self, name: str) -> NDArray[Any]:
         """Return one column (n_rows,): numbers with NaN, or strings with None."""
@@ -185,9 +188,13 @@ class Frame:
     def without(self, names: Sequence[str]) -> Frame:
         """Return the frame without some of its columns."""
         gone = set(names)
-        kept = tuple(name for name in self.number_names if name not in gone)
-        texts = {name: column for name, column in self.texts.items() if name not in gone}
-        return Frame(self.block(kept), kept, texts)
+        own = (self.number_names, self.texts)
+        return self.held(*([name for name in names if name not in gone] for names in own))
+
+    def held(self, numbers: Sequence[str], texts: Sequence[str]) -> Frame:
+        """Return some of the columns, held as numbers or as texts."""
+        block, columns = self.block(numbers), {name: self._text(name) for name in texts}
+        return Frame(block, tuple(numbers), columns)
 
     @classmethod
     def stacked(cls, frames: Sequence[Frame]) -> Frame:

@@ -1,13 +1,13 @@
-"""From a file, or what is in memory, and what a user says about it to features and labels."""
+"""From a file, or what is in memory, to features and labels; and what is seen in these."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,17 +18,19 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
 from colabel.tables.frame import Frame
 from colabel.tables.reading import open_table, read_chunks, read_frame
-from colabel.tables.source import Source
+from colabel.tables.source import ReadingOptions, Source, TableError
 from colabel.tables.table_labels import (
+    LabelReader,
     Labels,
     LabelSource,
     LabelStatistics,
     match_columns,
     read_labels,
 )
-from colabel.tables.text import ReadingOptions, TableError
 
 _MOST_LIKELY = 12  # different values of a column that may be a label
+_RARE = 10  # rows; below this a label can hardly be learned, nor its score trusted
+_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -56,28 +58,49 @@ class TableRequest:
     text: Sequence[str] = ()
     options: ReadingOptions = field(default_factory=ReadingOptions)
 
-    def roles(self, source: Source) -> ColumnRoles:
-        """Find the columns that are spoken of among those of the table."""
+    def resolved(self, source: Source) -> TableRequest:
+        """Return the request with the names of columns of a table in place of patterns.
+
+        Labels are then read as they stand, and columns that need not be numbers as texts.
+        """
         names = source.names
-        columns = tuple(source.labels)
-        if self.labels or not columns:
+        labels = tuple(source.labels)
+        if self.labels or not labels:
             try:
-                columns = match_columns(self.labels, names, "label")
+                labels = match_columns(self.labels, names, "label")
             except TableError as error:
                 likely = _label_like(source) if self.labels else []
                 more = f" These look like labels: {', '.join(likely)}." if likely else ""
                 raise TableError(f"{error}{more}") from None
-        dropped = match_columns(self.drop, names, "column to drop") if self.drop else ()
-        both = set(columns) & set(dropped)
+        drop = match_columns(self.drop, names, "column to drop") if self.drop else ()
+        both = set(labels) & set(drop)
         if both:
             raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
-        kinds: dict[Kind, Sequence[str]] = {"category": self.category, "text": self.text}
-        forced = {
-            name: kind
-            for kind, patterns in kinds.items()
-            for name in (match_columns(patterns, names, kind) if patterns else ())
-        }
-        return ColumnRoles(columns, dropped, forced)
+        category = match_columns(self.category, names, "category") if self.category else ()
+        text = match_columns(self.text, names, "text") if self.text else ()
+        as_text = (*category, *text, *drop, *labels, *self.options.as_text)
+        options = replace(self.options, as_text=as_text)
+        return TableRequest(self.path, labels, self.separator, drop, category, text, options)
+
+    def features(self, frame: Frame) -> Frame:
+        """Return the columns of a frame that may be features."""
+        features = frame.without([*self.labels, *self.drop])
+        if not features.names:
+            raise TableError(
+                f"{self.path} leaves no column for features: the others are labels, dropped, or "
+                "neither numbers nor text."
+            )
+        return features
+
+    def reader(self, counted: LabelStatistics) -> LabelReader:
+        """Return what reads the labels that were counted."""
+        return counted.reader(self.labels, self.separator, [*self.category, *self.text])
+
+    def choose(self, counted: ColumnStatistics) -> ColumnChoice:
+        """Decide what the columns are that were counted, unless the user says so."""
+        known = set(counted.names)
+        forced: dict[str, Kind] = {n: "category" for n in self.category if n in known}
+        return choose_columns(counted, forced | {n: "text" for n in self.text if n in known})
 
 
 def _label_like(source: Source) -> list[str]:
@@ -91,43 +114,6 @@ def _label_like(source: Source) -> list[str]:
     return [repr(name) for name, codes in found.items() if 2 <= (codes >= 0).sum() <= most]
 
 
-@dataclass(frozen=True)
-class ColumnRoles:
-    """What a user says of the columns of a table.
-
-    Attributes
-    ----------
-    labels, dropped : tuple of str
-    forced : {name: kind}
-        Columns whose kind is said.
-    """
-
-    labels: tuple[str, ...]
-    dropped: tuple[str, ...]
-    forced: Mapping[str, Kind]
-
-    def options(self, options: ReadingOptions) -> ReadingOptions:
-        """How a file is read: labels as they stand, and columns not looked at in any form."""
-        return replace(
-            options, as_text=(*self.forced, *self.dropped, *self.labels, *options.as_text)
-        )
-
-    def features(self, frame: Frame, path: Path) -> Frame:
-        """Return the columns of a frame that may be features."""
-        features = frame.without([*self.labels, *self.dropped])
-        if not features.names:
-            raise TableError(
-                f"{path} leaves no column for features: the others are labels, dropped, or "
-                "neither numbers nor text."
-            )
-        return features
-
-    def kinds(self, names: Sequence[str]) -> dict[str, Kind]:
-        """Kinds that are said of some of the columns."""
-        known = set(names)
-        return {name: kind for name, kind in self.forced.items() if name in known}
-
-
 @dataclass(frozen=True, eq=False)
 class TableData:
     """A table ready to be learned from: the rows with at least one label known.
@@ -137,6 +123,8 @@ class TableData:
     path : Path
     features : Frame
     labels : Labels
+    counted : ColumnStatistics
+        Of the features.
     choice : ColumnChoice
     n_unlabelled : int
         Rows left out because none of their labels is known.
@@ -147,27 +135,22 @@ class TableData:
     path: Path
     features: Frame
     labels: Labels
+    counted: ColumnStatistics
     choice: ColumnChoice
     n_unlabelled: int
     row_numbers: Indices
 
     @classmethod
-    def of(
-        cls, path: Path, features: Frame, labels: Labels, forced: Mapping[str, Kind]
-    ) -> TableData:
+    def of(cls, request: TableRequest, features: Frame, labels: Labels) -> TableData:
         """Leave out the rows without a known label, and decide what the columns are."""
         known = (labels.codes != MISSING).any(axis=1)
+        rows = np.flatnonzero(known)
         if not known.all():
-            features, labels = features.rows(np.flatnonzero(known)), labels.rows(known)
-        refuse_few(features.n_rows, path)
-        choice = choose_columns(features, forced)
-        left = np.flatnonzero(known)
-        return cls(path, features, labels, choice, int((~known).sum()), left)
-
-    @cached_property
-    def counted(self) -> ColumnStatistics:
-        """What is counted in the features."""
-        return ColumnStatistics.of(self.features)
+            features, labels = features.rows(rows), labels.rows(known)
+        check_rows(features.n_rows, request.path)
+        counted = ColumnStatistics.of(features)
+        choice = request.choose(counted)
+        return cls(request.path, features, labels, counted, choice, int((~known).sum()), rows)
 
 
 def load_table(request: TableRequest) -> TableData:
@@ -185,16 +168,14 @@ def load_table(request: TableRequest) -> TableData:
     (Frame(4 rows: 1 column of numbers, 0 columns of text), ('tag_a', 'tag_b'))
     >>> folder.cleanup()
     """
-    roles = request.roles(open_table(request.path, request.options))
-    frame = read_frame(request.path, roles.options(request.options))
-    counted = LabelStatistics.of(frame, roles.labels, lambda i: f"{request.path}, row {i + 1}: ")
-    labels = counted.reader(roles.labels, request.separator, [*roles.forced]).read(frame)
-    features = roles.features(frame, request.path)
-    return TableData.of(request.path, features, labels, roles.kinds(features.names))
+    request = request.resolved(open_table(request.path, request.options))
+    frame = read_frame(request.path, request.options)
+    counted = LabelStatistics.of(frame, request.labels, request.path)
+    return TableData.of(request, request.features(frame), request.reader(counted).read(frame))
 
 
-def refuse_few(n_rows: int, path: Path) -> None:
-    """Refuse a table of too few rows."""
+def check_rows(n_rows: int, path: Path) -> None:
+    """Raise an error for a table of too few rows."""
     if n_rows < 2:
         raise TableError(
             f"{path} has {n_rows} row{'s' * (n_rows != 1)} with labels: at least two are needed to "
@@ -259,7 +240,7 @@ def table_of(
         )
     if not features.names:
         raise TableError("The table has no feature columns: at least one is needed to learn from.")
-    return TableData.of(Path(name), features, found, {})
+    return TableData.of(TableRequest(Path(name), ()), features, found)
 
 
 def _names_of(data: Any) -> tuple[str, ...] | None:
@@ -292,3 +273,159 @@ def column_of(
             "dates such as 2026-01-31 in every row."
         )
     return values
+
+
+@dataclass(frozen=True)
+class LabelCount:
+    """How often each value of a label occurs, most frequent first."""
+
+    name: str
+    counts: dict[str, int]
+    n_missing: int
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """What was seen in a table.
+
+    Attributes
+    ----------
+    path : str
+    n_rows : int
+        Rows with at least one known label.
+    kinds : {kind: names of the columns}
+    left_out : {name: reason}
+    missing_share : float
+        Share of the used features' cells that are empty.
+    is_sparse : bool
+    labels : tuple of LabelCount
+    labels_per_row : float or None
+        Mean number of labels of a row; None for class variables.
+    n_label_sets : int
+        Different label vectors among the fully labelled rows.
+    warnings : tuple of str
+        Sentences about what may go wrong.
+    """
+
+    path: str
+    n_rows: int
+    kinds: dict[str, list[str]]
+    left_out: dict[str, str]
+    missing_share: float
+    is_sparse: bool
+    labels: tuple[LabelCount, ...]
+    labels_per_row: float | None
+    n_label_sets: int
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+def summarise(data: TableData) -> TableSummary:
+    r"""Count rows, columns, labels and missing values, and look for what may go wrong.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colabel.tables import TableRequest, load_table, summarise
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "toy.csv"
+    >>> _ = file.write_text("size,a,b\n" + "1,0,1\n2,1,1\n5,1,1\n" * 10)
+    >>> summary = summarise(load_table(TableRequest(file, ["a", "b"])))
+    >>> summary.labels[0].counts, summary.labels_per_row.__round__(2)
+    ({'1': 20, '0': 10}, 1.67)
+    >>> summary.warnings
+    ('The same in every row: b. Nothing can be learned about it.',)
+    >>> folder.cleanup()
+    """
+    labels = data.labels
+    return summary_of(
+        str(data.path),
+        labels.space,
+        count_vectors(labels),
+        data.choice,
+        data.counted,
+        data.n_unlabelled,
+    )
+
+
+def count_vectors(labels: Labels) -> Counter[bytes]:
+    """Count how many rows have each vector of codes; the counts of parts of a table add up."""
+    codes = np.ascontiguousarray(labels.codes, dtype=np.int32)
+    rows = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).ravel()
+    vectors, times = np.unique(rows, return_counts=True)
+    return Counter(dict(zip(vectors.tolist(), times.tolist(), strict=True)))
+
+
+def summary_of(
+    path: str,
+    space: LabelSpace,
+    vectors: Mapping[bytes, int],
+    choice: ColumnChoice,
+    counted: ColumnStatistics,
+    n_unlabelled: int,
+) -> TableSummary:
+    """Return what was seen in a table from what was counted in its labels and columns."""
+    codes = np.frombuffer(b"".join(vectors), dtype=np.int32).reshape(-1, space.n_labels)
+    times = np.array(list(vectors.values()))
+    n_rows = int(times.sum())
+    labels = []
+    alike: dict[Any, list[str]] = {}
+    for name, classes, own in zip(space.names, space.classes, codes.T, strict=True):
+        rows = np.bincount(own + 1, times, len(classes) + 1).astype(np.intp).tolist()
+        pairs = zip(map(str, classes.tolist()), rows[1:], strict=True)
+        counts = dict(sorted((p for p in pairs if p[1]), key=lambda pair: (-pair[1], pair[0])))
+        labels.append(LabelCount(name, counts, rows[0]))
+        alike.setdefault((repr(classes.tolist()), own.tobytes()), []).append(name)
+    used = [column.name for column in choice.used]
+    kinds = {kind: choice.of_kind(kind) for kind in get_args(Kind)}
+    n_present = float(times @ (codes == 1).sum(axis=1))
+    return TableSummary(
+        path=path,
+        n_rows=n_rows,
+        kinds={kind: names for kind, names in kinds.items() if names},
+        left_out=dict(choice.left_out),
+        missing_share=counted.n_missing(used) / max(1, n_rows * len(used)),
+        is_sparse=counted.is_sparse,
+        labels=tuple(labels),
+        labels_per_row=n_present / n_rows if space.is_indicator else None,
+        n_label_sets=int((codes >= 0).all(axis=1).sum()),
+        warnings=tuple(_warnings(n_unlabelled, labels, list(alike.values()))),
+    )
+
+
+def _warnings(n_unlabelled: int, labels: list[LabelCount], alike: list[list[str]]) -> list[str]:
+    def listed(names: list[str]) -> str:
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        return ", ".join(names[:_LISTED]) + more
+
+    def it(names: list[str]) -> str:
+        return "it" if len(names) == 1 else "them"
+
+    found = []
+    if n_unlabelled:
+        rows = f"{n_unlabelled:,} row{'s' * (n_unlabelled != 1)}"
+        found.append(f"{rows} without any known label left out.")
+    constant = [own.name for own in labels if len(own.counts) < 2]
+    if constant:
+        found.append(
+            f"The same in every row: {listed(constant)}. Nothing can be learned about "
+            f"{it(constant)}."
+        )
+    same = [names for names in alike if len(names) > 1]
+    found += [f"The labels {listed(names)} are the same in every row." for names in same]
+    rare = [o.name for o in labels if len(o.counts) > 1 and min(o.counts.values()) < _RARE]
+    if rare:
+        found.append(
+            f"Fewer than {_RARE} rows have a value of {listed(rare)}: expect little for {it(rare)}."
+        )
+    n_missing = sum(own.n_missing for own in labels)
+    if n_missing:
+        found.append(
+            f"{n_missing:,} missing label{'s' * (n_missing != 1)}: models learn from the labels "
+            "that a row has. Exact match counts rows without missing labels; the other measures "
+            "count known labels."
+        )
+    return found

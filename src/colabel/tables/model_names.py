@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from colabel import models
 from colabel.models import ConformalSets, JointClassifier
 from colabel.preprocess import BoostedFeatures, ForestFeatures, KernelFeatures, SplineFeatures
-from colabel.tables.text import TableError
+from colabel.tables.source import TableError
 
 _FEW_KINDS = 6  # all named to who has mistyped one
 _KINDS = [getattr(models, name) for name in models.__all__]

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
+from colabel.core.lazy import require
 from colabel.tables.arff import ArffSource
-from colabel.tables.arrow_file import FORMATS, ArrowSource
 from colabel.tables.csv_file import CsvSource
-from colabel.tables.frame import LARGEST, Frame, Storage
-from colabel.tables.source import Source, storage_of
-from colabel.tables.text import PLAIN, FilePath, ReadingOptions, TableError, listed, no_file
+from colabel.tables.frame import LARGEST, Frame, Storage, storage_of_type
+from colabel.tables.source import (
+    PLAIN,
+    Count,
+    FilePath,
+    ReadingOptions,
+    Seen,
+    Source,
+    TableError,
+    first_repeat,
+    ignore,
+    listed,
+    no_file,
+    storage_of,
+)
 
 # Values held at once while a table is streamed: about eight megabytes of numbers.
 _CHUNK_VALUES = 1 << 20
@@ -25,6 +42,17 @@ _MOST_VALUES = 1 << 28
 LARGE_BYTES = 500_000_000
 """Tables that are larger in memory, all files together, are learned from in parts."""
 
+FORMATS = {
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".feather": "Feather",
+    ".arrow": "Feather",
+    ".jsonl": "JSON",
+    ".ndjson": "JSON",
+    ".xlsx": "Excel",
+    ".xls": "Excel",
+}
+"""What the ending of a file says of it."""
 _TEXTS = (".csv", ".tsv", ".txt", ".arff")
 
 
@@ -92,33 +120,33 @@ def read_frame(path: FilePath, options: ReadingOptions = PLAIN) -> Frame:
     >>> folder.cleanup()
     """
     source = open_table(path, options)
-    if not isinstance(source, CsvSource):
-        return _stacked(source, source.storage())
-    source = source.with_decimal(source.names)
-    # what the first rows hold is most often what all hold: then the file is read once
-    guess = storage_of(source.seen(n_blocks=1), source.as_text, doubtful=True)
-    try:
-        frame = _stacked(source, guess)
-    except TableError:
-        return _stacked(source, source.storage())
-    seen = source.counted(frame)
-    if any(2 * own.n_odd <= own.n_values > 0 for n, own in seen.items() if guess[n] == "text"):
-        return _stacked(source, source.storage())  # says which value is in doubt
-    return frame
+    if isinstance(source, CsvSource):
+        source = source.with_decimal(source.names)
+        seen: dict[str, Seen] = {}
+        frames = _together(source.scanned(seen), source.path)
+        storage = storage_of(seen, source.as_text)
+        as_text = {name for name, how in storage.items() if how == "text"}
+        # most often all blocks are held alike, and the file is read once
+        alike = all(f.texts.keys() == as_text and not f.exceeds(LARGEST) for f in frames)
+        if alike and any(map(len, frames)):
+            return Frame.stacked(frames)
+    else:
+        storage = source.storage()
+    return Frame.stacked(_together(read_chunks(source, storage), source.path))
 
 
-def _stacked(source: Source, storage: Mapping[str, Storage]) -> Frame:
-    chunks = []
-    n_values = 0
-    for chunk in read_chunks(source, storage):
-        chunks.append(chunk)
-        n_values += chunk.n_rows * (1 if chunk.is_sparse else len(chunk.names))
+def _together(frames: Iterable[Frame], path: Path) -> list[Frame]:
+    """Return all frames, unless they are too much for the memory."""
+    kept, n_values = [], 0
+    for frame in frames:
+        kept.append(frame)
+        n_values += len(frame) * (1 if frame.is_sparse else len(frame.names))
         if n_values > _MOST_VALUES:
             raise TableError(
-                f"{source.path} holds more than {_MOST_VALUES} values, too many to learn from at "
-                "once: learn from a sample of its rows."
+                f"{path} holds more than {_MOST_VALUES} values, too many to learn from at once: "
+                "learn from a sample of its rows."
             )
-    return Frame.stacked(chunks)
+    return kept
 
 
 def read_chunks(
@@ -216,3 +244,90 @@ def _bytes_in_memory(part: Path) -> float:
         return size  # what is wrong with it is said when it is read
     n_cells = max(1, block.count(b"\n")) * len(source.names)
     return size * max(1.0, 8 * n_cells / max(1, len(block)))
+
+
+@dataclass(frozen=True)
+class ArrowSource(Source):
+    """A file that says the types of its columns; those neither numbers nor text are not offered."""
+
+    path: Path
+    names: tuple[str, ...]
+    as_text: frozenset[str]
+    columns: Mapping[str, Seen]
+
+    @classmethod
+    def open(cls, path: Path, options: ReadingOptions = PLAIN) -> ArrowSource:
+        """Read the schema."""
+        with _reading(path) as (schema, _):
+            twice = first_repeat(schema.names)
+        if twice is not None:
+            raise TableError(f"{path} has two columns named {twice!r}: rename one.")
+        kinds = {field.name: storage_of_type(field.type) for field in schema}
+        nulls = {field.name for field in schema if field.type == pa.null()}
+        columns = {n: Seen(n not in nulls, kind == "text") for n, kind in kinds.items() if kind}
+        return cls(path, tuple(columns), frozenset(options.as_text), columns)
+
+    def seen(self, count: Count = ignore) -> dict[str, Seen]:
+        """Return what the schema declares."""
+        return dict(self.columns)
+
+    def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
+        """Read the columns in `storage`, n_rows at a time."""
+        for name, how in storage.items():
+            if how == "number" and self.columns[name].n_odd:
+                raise TableError(
+                    f"{self.path}: the column {name!r} holds text, but numbers are wanted there."
+                )
+        wanted = [name for name in self.names if name in storage]
+        as_text = [name for name in wanted if storage[name] == "text"]
+        with _reading(self.path) as (_, batches):
+            for batch in batches(wanted, n_rows):
+                if batch.num_rows:
+                    columns = dict(zip(wanted, batch.columns, strict=True))
+                    yield Frame.of_arrow(columns, as_text)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[tuple[Any, Callable[[list[str], int], Iterable[Any]]]]:
+    """Give the schema of a file and what reads batches of some columns, of n rows at most.
+
+    What goes wrong while it is read becomes a sentence.
+    """
+    format_name = FORMATS[path.suffix.lower()]
+    try:
+        if format_name == "Parquet":
+            import pyarrow.parquet as parquet
+
+            # a row group may be most of a file: its columns are not all fetched before the first
+            # rows; threads would cost more than they save, for batches this small
+            with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 18) as file:
+                yield (
+                    file.schema_arrow,
+                    lambda names, n: file.iter_batches(n, columns=names, use_threads=False),
+                )
+            return
+        import pyarrow.dataset as datasets
+
+        if format_name == "Excel":
+            require("pandas", "Reading Excel")
+            import pandas as pd
+
+            try:
+                table = pd.read_excel(path)
+            except (ValueError, KeyError, zipfile.BadZipFile) as error:
+                raise OSError(str(error)) from error
+            found = datasets.dataset(pa.Table.from_pandas(table, preserve_index=False))
+        else:
+            found = datasets.dataset(path, format=format_name.lower())
+        yield (
+            found.schema,
+            lambda names, n: found.to_batches(
+                columns=names, batch_size=n, use_threads=False, batch_readahead=0
+            ),
+        )
+    except (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
+        is_text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
+        reason = "a text in it is not UTF-8" if is_text else " ".join(str(error).split())
+        raise TableError(
+            f"{path} cannot be read as {format_name} ({reason}): write or fetch it again."
+        ) from error

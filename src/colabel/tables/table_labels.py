@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +26,10 @@ from colabel.labels.columns import ABSENT_PRESENT, object_array
 from colabel.labels.space import written_list
 from colabel.tables.csv_file import as_numbers
 from colabel.tables.frame import Frame
-from colabel.tables.text import TableError, first_repeat, listed
+from colabel.tables.source import TableError, first_repeat, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Place: TypeAlias = Callable[[int], str]
-"""Where in a file a row is, with a colon and a blank behind it."""
 
 _LARGEST_LIST = 1 << 24  # characters of a list of names
 _MOST_LABELS = 20_000
@@ -195,10 +192,11 @@ class LabelStatistics:
 
     @classmethod
     def of(
-        cls, frame: Frame, columns: Sequence[str], place: Place = lambda i: f"Row {i + 1}: "
+        cls, frame: Frame, columns: Sequence[str], path: Path | None = None, n_before: int = 0
     ) -> LabelStatistics:
-        """Count in the rows of a frame; `place` names a row, where something is wrong in it."""
+        """Count in the rows of a frame, which come after `n_before` other ones of a file."""
         counts, first = [], []
+        row = "Row" if path is None else f"{path}, row"
         for name in columns:
             values, codes = frame.coded(name)
             known = codes[codes >= 0]
@@ -206,7 +204,7 @@ class LabelStatistics:
             counts.append(Counter({v: n for v, n in zip(values, times, strict=True) if n}))
             places, rows = np.unique(codes, return_index=True)
             pairs = zip(places.tolist(), rows.tolist(), strict=True)
-            first.append({values[k]: place(i) for k, i in pairs if k >= 0})
+            first.append({values[k]: f"{row} {n_before + i + 1}: " for k, i in pairs if k >= 0})
         return cls(tuple(counts), tuple(first), frame.n_rows)
 
     def __add__(self, other: LabelStatistics) -> LabelStatistics:
@@ -341,11 +339,11 @@ def _values_of(
     ):
         others = [text for text in texts if text not in usual]
         if len(usual) > 1 and n_known >= _FEWEST_OF_KEY and sum(counts[t] for t in others) == 1:
-            _refuse_stray(name, others[0], first, f"all other {n_known - 1} values are {said}")
+            _raise_stray(name, others[0], first, f"all other {n_known - 1} values are {said}")
     n_odd = sum(counts[text] for text in texts if text not in whole)
     if n_odd and 2 * n_odd <= n_known:
         stray = next(text for text in texts if text not in whole)
-        _refuse_stray(name, stray, first, f"{n_known - n_odd} of its {n_known} values are numbers")
+        _raise_stray(name, stray, first, f"{n_known - n_odd} of its {n_known} values are numbers")
     if whole and not n_odd:
         for text, value in zip(texts, numbers.tolist(), strict=True):
             if value != whole[text] or abs(value) > 2**53:
@@ -365,7 +363,7 @@ def _values_of(
     return {text: text for text in texts}
 
 
-def _refuse_stray(name: str, text: str, first: Mapping[str, str], others: str) -> None:
+def _raise_stray(name: str, text: str, first: Mapping[str, str], others: str) -> None:
     raise TableError(
         f"{first[text]}The label column {name!r} holds {text!r}, while {others}: correct it or "
         "leave it empty; where it is a value, fit with the column as a category (--category)."

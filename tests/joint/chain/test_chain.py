@@ -19,12 +19,10 @@ from colabel.joint.chain import (
     TableLinks,
     as_search,
 )
-from tests.joint.oracle import Oracle, make_space, random_evidence, random_log_table
-from tests.joint.test_against_enumeration import assert_same
+from tests.joint.oracle import Enumerated, make_space, possible_evidence, random_log_table
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
 SETTINGS = settings(max_examples=80, deadline=None)
-EXACT = st.sampled_from(["exact", EpsilonSearch(0.0)])
 
 
 @st.composite
@@ -49,52 +47,13 @@ def oracle_of(cardinalities, order, tables):
             prefix = tuple(y[label] for label in order)
             row[y] = math.prod(math.exp(t[(r, *prefix[: k + 1])]) for k, t in enumerate(tables))
         rows.append(row)
-    return Oracle(cardinalities, rows)
+    return Enumerated(cardinalities, rows)
 
 
 def build(instance, links=TableLinks.of, **options):
     cardinalities, order, tables, rng = instance
     joint = Chain(make_space(cardinalities), order, links(tables), **options)
     return joint, oracle_of(cardinalities, order, tables), rng
-
-
-def possible_evidence(joint, oracle, rng, known=0.4):
-    evidence = random_evidence(rng, joint.n_rows, oracle.cardinalities, known)
-    impossible = np.flatnonzero(np.isneginf(oracle.log_prob(evidence)))
-    if impossible.size:
-        with pytest.raises(ValueError, match=f"row {impossible[0]} has"):
-            joint.given_codes(evidence)
-        evidence[impossible] = -1
-    return evidence
-
-
-@SETTINGS
-@given(chains(), EXACT)
-def test_every_answer(instance, inference):
-    joint, oracle, rng = build(instance, inference=inference)
-    assert joint.exact.all
-    assert_same(joint, oracle, rng)
-
-
-@SETTINGS
-@given(chains(max_labels=4), EXACT)
-def test_every_answer_given_evidence(instance, inference):
-    joint, oracle, rng = build(instance, inference=inference)
-    evidence = possible_evidence(joint, oracle, rng)
-    conditioned = joint.given_codes(evidence)
-    assert conditioned.exact.all
-    assert_same(conditioned, oracle.given(evidence), rng)
-
-
-@SETTINGS
-@given(chains(max_labels=4))
-def test_conditioning_in_two_steps_is_conditioning_once(instance):
-    joint, oracle, rng = build(instance)
-    codes = joint.sample_codes(1, rng)[0]
-    first = np.where(rng.random(codes.shape) < 0.4, codes, -1).astype(np.int32)
-    second = np.where(rng.random(codes.shape) < 0.4, codes, -1).astype(np.int32)
-    both = np.where(first == -1, second, first)
-    assert_same(joint.given_codes(first).given_codes(second), oracle.given(both), rng)
 
 
 @SETTINGS
@@ -117,9 +76,8 @@ def test_approximate_searches_obey_evidence_and_score_rightly(instance, inferenc
 
 
 class Watched(TableLinks):
-    """Links that take prefixes one at a time, and count the grids they are asked for."""
+    """Links that count the grids they are asked for."""
 
-    codes_at_once = 1
     asked = 0
 
     def log_prob_grid(self, prefixes):
@@ -130,15 +88,6 @@ class Watched(TableLinks):
         return Watched(super().take(rows).tables)
 
 
-@SETTINGS
-@given(chains())
-def test_chunks_do_not_change_the_answer(instance):
-    joint, oracle, rng = build(instance, links=Watched.of)
-    evidence = possible_evidence(joint, oracle, rng)
-    assert_same(joint, oracle, rng)
-    assert_same(joint.given_codes(evidence), oracle.given(evidence), rng)
-
-
 @given(chains(max_labels=3))
 @settings(max_examples=5, deadline=None)
 def test_several_pairs_are_read_off_one_enumeration(instance):
@@ -146,22 +95,6 @@ def test_several_pairs_are_read_off_one_enumeration(instance):
     joint, d, before = joint[:1], joint.space.n_labels, Watched.asked
     joint.pair_tables([(i, j) for i in range(d) for j in range(d)])
     assert Watched.asked - before == d  # a grid for each position, once
-
-
-@SETTINGS
-@given(chains())
-def test_rows_and_longer_lists(instance):
-    joint, _, rng = build(instance)
-    codes, log_prob = joint.top_k_codes(3)
-    longer, longer_log_prob = joint.top_k_codes(6)
-    np.testing.assert_array_equal(codes, longer[:, :3])
-    np.testing.assert_array_equal(log_prob, longer_log_prob[:, :3])
-    index = rng.integers(0, joint.n_rows, size=3)
-    np.testing.assert_array_equal(joint.rows(index).mode_codes(), joint.mode_codes()[index])
-    for part, whole in zip(
-        joint.rows(index).marginal_tables(), joint.marginal_tables(), strict=True
-    ):
-        np.testing.assert_allclose(part, whole[index], atol=1e-15)
 
 
 def published_epsilon_search(joint_row, tables, r, epsilon):

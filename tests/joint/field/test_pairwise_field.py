@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import math
 import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colabel.joint import PairwiseField
 from colabel.joint.base import APPROXIMATE
-from tests.joint.oracle import Oracle, make_space, possible_evidence
-from tests.joint.test_against_enumeration import assert_same
+from tests.joint.oracle import Enumerated, make_space
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
-EXACT = st.sampled_from(["auto", "enumeration", "junction_tree"])
-SETTINGS = settings(max_examples=60, deadline=None)
 
 
 def oracle_of(cardinalities, unary, edges, tables):
-    rows = []
-    for r in range(len(unary[0])):
-        weights = {}
-        for y in itertools.product(*map(range, cardinalities)):
-            score = sum(unary[i][r, v] for i, v in enumerate(y))
-            for (i, j), table in zip(edges, tables, strict=True):
-                score += table[r if len(table) > 1 else 0, y[i], y[j]]
-            weights[y] = math.exp(score)
-        total = math.fsum(weights.values())
-        rows.append({y: w / total for y, w in weights.items()} if total else None)
-    return Oracle(tuple(cardinalities), rows)
+    def score(r, y):
+        pairs = zip(edges, tables, strict=True)
+        return [unary[i][r, v] for i, v in enumerate(y)] + [
+            table[r if len(table) > 1 else 0, y[i], y[j]] for (i, j), table in pairs
+        ]
+
+    return Enumerated.of_scores(tuple(cardinalities), len(unary[0]), score)
 
 
 def scores(rng, shape, style):
@@ -77,73 +68,10 @@ def build(instance, **options):
     return joint, oracle_of(sizes, unary, edges, tables), rng
 
 
-@SETTINGS
-@given(EXACT, fields())
-def test_every_answer(engine, instance):
-    joint, oracle, rng = build(instance, engine=engine)
-    assert joint.exact.all
-    assert_same(joint, oracle, rng)
+def test_tables_of_the_edges():
+    joint = chain_field(5, extra=[(4, 0)])
     for (i, j), table in zip(joint.edges, joint.edge_tables(), strict=True):
-        np.testing.assert_allclose(table, oracle.pair(i, j), atol=1e-12)
-
-
-@SETTINGS
-@given(EXACT, fields(max_labels=5))
-def test_every_answer_given_evidence(engine, instance):
-    joint, oracle, rng = build(instance, engine=engine)
-    evidence = possible_evidence(joint, oracle, rng)
-    conditioned = joint.given_codes(evidence)
-    assert type(conditioned) is PairwiseField
-    assert_same(conditioned, oracle.given(evidence), rng)
-
-
-@SETTINGS
-@given(EXACT, fields(max_labels=5))
-def test_conditioning_in_two_steps_is_conditioning_once(engine, instance):
-    joint, oracle, rng = build(instance, engine=engine)
-    codes = joint.sample_codes(1, rng)[0]  # possible, since drawn from the joint itself
-    first = np.where(rng.random(codes.shape) < 0.4, codes, -1).astype(np.int32)
-    second = np.where(rng.random(codes.shape) < 0.4, codes, -1).astype(np.int32)
-    both = np.where(first == -1, second, first)
-    assert_same(joint.given_codes(first).given_codes(second), oracle.given(both), rng)
-
-
-@SETTINGS
-@given(EXACT, fields())
-def test_rows_answer_as_in_the_batch(engine, instance):
-    joint, _, rng = build(instance, engine=engine)
-    index = rng.integers(0, joint.n_rows, size=3)
-    part = joint.rows(index)
-    assert part.n_rows == 3
-    for table, whole in zip(part.marginal_tables(), joint.marginal_tables(), strict=True):
-        np.testing.assert_allclose(table, whole[index], atol=1e-12)
-    np.testing.assert_allclose(part.log_partition(), joint.log_partition()[index], atol=1e-12)
-
-
-@SETTINGS
-@given(EXACT, fields(styles=("smooth", "ties")))
-def test_longer_lists_begin_with_the_shorter(engine, instance):
-    joint, _, _ = build(instance, engine=engine)
-    long_codes, long_log_prob = joint.top_k_codes(6)
-    codes, log_prob = joint.top_k_codes(3)
-    np.testing.assert_array_equal(codes, long_codes[:, :3])
-    np.testing.assert_allclose(log_prob, long_log_prob[:, :3], atol=1e-12)
-
-
-@pytest.mark.parametrize("engine", ["enumeration", "junction_tree"])
-def test_frequencies_of_samples(engine, rng):
-    sizes, edges = (2, 3, 2), [(0, 1), (1, 2), (0, 2)]
-    unary = [rng.normal(size=(2, k)) for k in sizes]
-    tables = [rng.normal(size=(2, sizes[i], sizes[j])) for i, j in edges]
-    joint, oracle, _ = build((sizes, unary, edges, tables, rng), engine=engine)
-    size = 20_000
-    drawn = joint.sample_codes(size, np.random.default_rng(0))
-    for r, row in enumerate(oracle.rows):
-        for y, p in row.items():
-            count = (drawn[:, r] == y).all(axis=1).sum()
-            assert abs(count - size * p) <= 5 * math.sqrt(size * p * (1 - p)) + 1
-    same = (drawn[:, 0, 0] == 1).astype(float), (drawn[:, 1, 0] == 1).astype(float)
-    assert abs(np.corrcoef(*same)[0, 1]) < 5 / math.sqrt(size)
+        np.testing.assert_allclose(table, joint.pair_table(i, j), atol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ["enumeration", "junction_tree"])
@@ -151,7 +79,9 @@ def test_extreme_scores(engine):
     """Scores far beyond the range of exp, some of them forbidden."""
     unary = [np.array([[0.0, 2000.0]]), np.array([[-3000.0, 0.0]]), np.array([[0.0, -np.inf]])]
     table = np.array([[[1500.0, -1500.0], [-np.inf, 800.0]]])
-    joint = PairwiseField(make_space((2,) * 3), unary, [(0, 1), (1, 2), (0, 2)], [table] * 3)
+    joint = PairwiseField(
+        make_space((2,) * 3), unary, [(0, 1), (1, 2), (0, 2)], [table] * 3, engine=engine
+    )
     codes = np.array(list(itertools.product((0, 1), repeat=3)), dtype=np.int32)
     every = joint.rows(np.zeros(8, dtype=np.intp))
     # y2 is 0 and nothing may be 1 before it: one vector is left

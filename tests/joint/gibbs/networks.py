@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.arrays import column_owner, label_columns
 from colabel.joint import LinearConditionals
-from tests.joint.oracle import Oracle
+from tests.joint.oracle import Enumerated
 
 
 class Opaque:
@@ -42,9 +42,8 @@ def oracle_of(network):
     vectors = np.array(list(itertools.product(*map(range, network.cardinalities))))
     columns = label_columns(vectors, network.cardinalities)
     pairs = np.einsum("vc,cs,vs->v", columns, network.weights, columns) / 2
-    rows = []
-    for base in network.base:
-        weight = np.exp(columns @ base + pairs)
-        prob = weight / weight.sum()
-        rows.append({tuple(y): p for y, p in zip(vectors.tolist(), prob, strict=True)})
-    return Oracle(network.cardinalities, rows)
+    scores = network.base @ columns.T + pairs
+    place = {tuple(y): v for v, y in enumerate(vectors.tolist())}
+    return Enumerated.of_scores(
+        network.cardinalities, len(scores), lambda r, y: [scores[r, place[y]]]
+    )

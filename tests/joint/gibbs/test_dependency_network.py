@@ -61,7 +61,9 @@ def test_estimates_agree_with_the_exact_joint(cardinalities):
     np.testing.assert_allclose(joint.pair_table(0, 1), oracle.pair(0, 1), atol=0.02)
     vectors = all_vectors(cardinalities)
     found = np.exp(joint._log_prob_of(np.tile(vectors, (3, 1, 1))))
-    exact = np.array([[row[tuple(vector)] for vector in vectors.tolist()] for row in oracle.rows])
+    exact = np.array(
+        [[float(row[tuple(vector)]) for vector in vectors.tolist()] for row in oracle.rows]
+    )
     np.testing.assert_allclose(found, exact, atol=0.02)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -13,8 +12,7 @@ from colabel.joint.base import APPROXIMATE
 from colabel.joint.lds.posterior import chosen_inference
 from colabel.labels import MISSING
 from tests.joint.lds.oracle import draw_rows, random_network, slow_copy
-from tests.joint.oracle import Oracle, make_space, random_evidence
-from tests.joint.test_against_enumeration import assert_same
+from tests.joint.oracle import Enumerated, make_space
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -35,47 +33,15 @@ def case(request, rng):
 
 
 def oracle_of(network, features):
-    slow, rows = slow_copy(network), []
-    for f in features:
-        scores = {
-            y: math.exp(slow.log_joint(y, f))
-            for y in itertools.product(*map(range, network.sets.cardinalities))
-        }
-        total = math.fsum(scores.values())
-        rows.append({y: p / total for y, p in scores.items()})
-    return Oracle(network.sets.cardinalities, rows)
+    slow = slow_copy(network)
+    return Enumerated.of_scores(
+        network.sets.cardinalities, len(features), lambda r, y: [slow.log_joint(y, features[r])]
+    )
 
 
 def make(network, features, inference="exact"):
     space = make_space(network.sets.cardinalities)
     return LDSPosterior(space, network, features, inference=inference)
-
-
-def test_every_exact_answer(case, rng):
-    network, features, oracle = case
-    joint = make(network, features)
-    assert joint.exact.all
-    assert_same(joint, oracle, rng)
-
-
-def test_every_exact_answer_given_evidence(case, rng):
-    network, features, oracle = case
-    evidence = random_evidence(rng, len(features), oracle.cardinalities, 0.4)
-    joint = make(network, features).given_codes(evidence)
-    expected = oracle.given(evidence)
-    for table, other in zip(joint.marginal_tables(), expected.marginals(), strict=True):
-        np.testing.assert_allclose(table, other, atol=1e-12)
-    np.testing.assert_allclose(
-        expected.log_prob(joint.mode_codes()), expected.best(1)[:, 0], atol=1e-9
-    )
-    for known in (0.0, 0.5, 1.0):
-        codes = random_evidence(rng, len(features), oracle.cardinalities, known)
-        np.testing.assert_allclose(
-            joint.log_prob_codes(codes), expected.log_prob(codes), rtol=1e-9, atol=1e-9
-        )
-    np.testing.assert_allclose(joint.entropy(), expected.entropy(), atol=1e-9)
-    drawn = joint.sample_codes(5, rng)
-    assert np.isfinite([expected.log_prob(codes) for codes in drawn]).all()
 
 
 def test_chunks_do_not_change_the_answers(case):
@@ -115,8 +81,8 @@ def test_approximate_answers_belong_together(case, rng, inference):
     assert (joint.log_prob_codes(mode) >= oracle.log_prob(mode) - 1e-9).all()
     for table in joint.marginal_tables():
         np.testing.assert_allclose(table.sum(axis=1), 1.0)
-    pairs = joint.pair_table(0, len(oracle.cardinalities) - 1)
-    if len(oracle.cardinalities) > 1:
+    pairs = joint.pair_table(0, len(oracle.sizes) - 1)
+    if len(oracle.sizes) > 1:
         np.testing.assert_allclose(pairs.sum(axis=2), joint.marginal_tables()[0])
     drawn = joint.sample_codes(2000, rng)
     for i, table in enumerate(joint.marginal_tables()):
@@ -150,7 +116,7 @@ def test_searching_from_a_seen_vector_is_never_worse(rng):
 @pytest.mark.parametrize("inference", ["exact", *SEARCHES])
 def test_known_labels_stay_known(case, inference):
     network, features, oracle = case
-    last = len(oracle.cardinalities) - 1
+    last = len(oracle.sizes) - 1
     joint = make(network, features, inference)
     given = joint.given({last: 1})
     assert (given.mode()[:, last] == 1).all()
@@ -160,16 +126,6 @@ def test_known_labels_stay_known(case, inference):
         given.given({last: 0})
     impossible = np.zeros((len(features), last + 1), dtype=np.int32)
     assert np.isneginf(given.log_prob_codes(impossible)).all()
-
-
-def test_rows_answer_as_in_the_batch(case):
-    network, features, _ = case
-    for inference in ("exact", "search"):
-        joint = make(network, features, inference)
-        part = joint[[3, 1]]
-        np.testing.assert_array_equal(part.mode(), joint.mode()[[3, 1]])
-        for one, two in zip(part.marginal_tables(), joint.marginal_tables(), strict=True):
-            np.testing.assert_allclose(one, two[[3, 1]])
 
 
 def test_partly_observed_vectors_without_any_listed_one(rng):

@@ -10,7 +10,7 @@ import pytest
 from colabel.core.numeric import log_sum_exp
 from colabel.joint import Independent, Tree
 from colabel.joint.elimination import draw, leading, merged
-from tests.joint.oracle import make_space
+from tests.joint.oracle import make_space, random_log_table
 
 
 def half(n_rows: int, n_above: int) -> np.ndarray:
@@ -173,3 +173,11 @@ def test_tables_are_checked():
     with pytest.raises(ValueError, match=r"'y0' has shape \(\)"):
         Independent(space, [0.0, 0.0])
     Tree(space, [-1, 0], [table.astype(np.float32) for table in good])
+
+
+def test_many_rows_are_taken_some_at_a_time(rng):
+    tables = [random_log_table(rng, (700, a, 4), "ties") for a in (1, 4, 4, 4, 4)]
+    joint = Tree(make_space((4,) * 5), [-1, 0, 0, 1, 1], tables)
+    whole, part = joint.top_k_codes(300), joint[600:].top_k_codes(300)
+    np.testing.assert_array_equal(whole[0][600:], part[0])
+    np.testing.assert_array_equal(whole[1][600:], part[1])

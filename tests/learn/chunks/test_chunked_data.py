@@ -12,11 +12,11 @@ pytest.importorskip("dask")
 
 from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
-from colabel.learn import row_chance
+from colabel.learn import row_hashing
 from colabel.learn.chunks.chunked_data import chunked_data, counting_passes, drawn_rows, seen_labels
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.glm.lbfgs import LBFGS
-from colabel.learn.linear import LinearLearner
+from colabel.learn.linear import Asked, LinearLearner
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 
 LENGTHS = (30, 1, 49)
@@ -54,7 +54,7 @@ def in_order(folds):
 @pytest.mark.parametrize("most_sorted", [0, 1 << 16])
 @pytest.mark.parametrize("cv", [2, 5, 0.3])
 def test_folds_are_those_of_the_rows_in_memory(rows, cv, most_sorted, monkeypatch):
-    monkeypatch.setattr(row_chance, "MOST_SORTED", most_sorted)
+    monkeypatch.setattr(row_hashing, "MOST_SORTED", most_sorted)
     here, there = rows
     expected, found = random_folds(here, cv, 3), random_folds(there, cv, 3)
     np.testing.assert_array_equal(in_order(found), expected.of_row)
@@ -62,7 +62,7 @@ def test_folds_are_those_of_the_rows_in_memory(rows, cv, most_sorted, monkeypatc
 
 
 def test_folds_without_sorting_have_nearly_equal_sizes(rng, monkeypatch):
-    monkeypatch.setattr(row_chance, "MOST_SORTED", 0)
+    monkeypatch.setattr(row_hashing, "MOST_SORTED", 0)
     data = TrainingData(rng.normal(size=(5000, 2)), np.zeros((5000, 1), dtype=np.int32), (1,))
     counts = np.bincount(random_folds(data, 5, 0).of_row)
     assert len(counts) == 5
@@ -73,7 +73,7 @@ def test_folds_without_sorting_have_nearly_equal_sizes(rng, monkeypatch):
 
 def test_folds_without_sorting_are_never_empty(rng, monkeypatch):
     """Of three rows that differ, five folds have at most three."""
-    monkeypatch.setattr(row_chance, "MOST_SORTED", 0)
+    monkeypatch.setattr(row_hashing, "MOST_SORTED", 0)
     X = np.repeat(np.arange(3.0), 27)[:80, None]
     here, there = both(X, np.zeros((80, 1), dtype=int) + (X > 1))
     expected, found = random_folds(here, 5, 0), random_folds(there, 5, 0)
@@ -95,7 +95,7 @@ def test_a_total_is_one_pass(rows):
     _, there = rows
     passes = []
     with counting_passes(passes.append):
-        assert there.total(lambda part: part.n_rows) == 80
+        assert there.sum(lambda part: part.n_rows) == 80
     assert passes == [80]
 
 
@@ -115,10 +115,9 @@ def test_an_objective_is_that_of_the_rows_in_memory(rows, value, rng):
     def asked(data):
         learning = LinearLearner(np.ones(1), 1e-2, 9, 1, False).on(data)
         group = RowGroup(None if value is None else data.rows_with(*value), np.array([1, 2]))
-        place = learning.place([group], random_folds(data, 2, 0), None)
-        (batch,) = place.batches(2)
-        block, counts = learning.block(place, batch, 2)
-        enter = block.design.enter
+        (batch,), _ = learning.batches(Asked([group], random_folds(data, 2, 0)), 2)
+        block, counts = learning.block([group], batch, 2)
+        enter = block.design.to_basis
         objective = block.rows.objective(block, LBFGS(), enter(features))
         first = [counts, objective.value(), leave_gradient(block.design, objective.gradient())]
         line = objective.along(enter(ahead))
@@ -133,8 +132,8 @@ def test_an_objective_is_that_of_the_rows_in_memory(rows, value, rng):
 
 
 def leave_gradient(design, gradient):
-    """Gradients by coefficients of features: the transposed map of `enter`."""
-    enter = design.enter(np.eye(6))  # (p + 1, q): coordinates of each feature's coefficient
+    """Gradients by coefficients of features: the transposed map of `to_basis`."""
+    enter = design.to_basis(np.eye(6))  # (p + 1, q): coordinates of each feature's coefficient
     return gradient @ enter.T
 
 

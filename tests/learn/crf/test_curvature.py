@@ -88,11 +88,11 @@ def many_columns(request, monkeypatch):
 def test_coordinates_are_invertible_and_follow_the_chain_rule(data, layout, theta):
     penalty = Penalty(np.ones(data.codes.shape[1]), 0.5, 0.0)
     coordinates = RoundCoordinates(data, layout, penalty, theta)
-    there = coordinates.enter(theta)
-    np.testing.assert_allclose(flat(coordinates.leave(there)), flat(theta), atol=1e-10)
+    there = coordinates.to_basis(theta)
+    np.testing.assert_allclose(flat(coordinates.from_basis(there)), flat(theta), atol=1e-10)
     rng = np.random.default_rng(3)
     move, slope = rng.normal(size=len(there)), make_parameters(rng, data, layout)
-    moved = flat(coordinates.leave(there + move)) - flat(theta)
+    moved = flat(coordinates.from_basis(there + move)) - flat(theta)
     np.testing.assert_allclose(coordinates.gradient(slope) @ move, flat(slope) @ moved, rtol=1e-9)
 
 
@@ -110,14 +110,14 @@ def test_interactions_keep_the_objective_and_follow_the_chain_rule(rng, shared):
     data, layout, penalty = shared
     theta = make_parameters(rng, data, layout)
     coordinates = Interactions(data, layout, penalty, theta)
-    there = coordinates.enter(theta)
-    shortest = coordinates.leave(there)
+    there = coordinates.to_basis(theta)
+    shortest = coordinates.from_basis(there)
     objective = PseudoLikelihood(data, layout)
     assert objective.value(shortest) == pytest.approx(objective.value(theta), rel=1e-12)
     assert whole_penalty(penalty, shortest, layout) < whole_penalty(penalty, theta, layout)
-    np.testing.assert_allclose(coordinates.enter(shortest), there, atol=1e-10)
+    np.testing.assert_allclose(coordinates.to_basis(shortest), there, atol=1e-10)
     move, slope = rng.normal(size=len(there)), make_parameters(rng, data, layout)
-    moved = flat(coordinates.leave(there + move)) - flat(shortest)
+    moved = flat(coordinates.from_basis(there + move)) - flat(shortest)
     np.testing.assert_allclose(coordinates.gradient(slope) @ move, flat(slope) @ moved, rtol=1e-9)
 
 
@@ -161,7 +161,7 @@ def test_the_objective_is_rounder(rng):
         )
 
     plain = condition(flat, unflat, flat)
-    rounded = condition(coordinates.enter, coordinates.leave, coordinates.gradient)
+    rounded = condition(coordinates.to_basis, coordinates.from_basis, coordinates.gradient)
     assert rounded < 40 < 200 < plain
 
 
@@ -183,7 +183,7 @@ def test_many_columns_are_never_squared(rng):
     penalty, theta = Penalty(np.ones(40), 1.0, 0.0), make_parameters(rng, data, layout)
     tracemalloc.start()
     coordinates = RoundCoordinates(data, layout, penalty, theta)
-    coordinates.gradient(coordinates.leave(coordinates.enter(theta)))
+    coordinates.gradient(coordinates.from_basis(coordinates.to_basis(theta)))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 20e6
@@ -195,5 +195,5 @@ def test_variables_of_one_value_have_no_columns(rng):
     data = make_data(rng, (1, 1), "dense", "none")
     theta = make_parameters(rng, data, layout)
     coordinates = RoundCoordinates(data, layout, Penalty(np.ones(2), 1.0, 0.0), theta)
-    assert coordinates.enter(theta).size == 0
-    assert coordinates.leave(np.empty(0)).node.shape == theta.node.shape
+    assert coordinates.to_basis(theta).size == 0
+    assert coordinates.from_basis(np.empty(0)).node.shape == theta.node.shape

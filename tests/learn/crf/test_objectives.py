@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 
 from colabel.labels import all_vectors
 from colabel.learn.crf.curvature import StateLikelihood
-from colabel.learn.crf.learner import announces_truth, held_out_score
+from colabel.learn.crf.learner import held_out_score, mode_is_true
 from colabel.learn.crf.pseudo_likelihood import (
     FieldLayout,
     Parameters,
@@ -124,7 +124,7 @@ def test_whether_the_mode_is_the_truth(rng):
     best = [max(row, key=row.get) for row in vectors_of(data, layout, theta)]
     expected = (np.array(best) == data.codes).all(axis=1)
     assert 0 < expected.mean() < 1
-    found = announces_truth(data, layout, theta, theta.node)
+    found = mode_is_true(data, layout, theta, theta.node)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -21,7 +21,7 @@ def draw(rng, n_rows=4000):
     codes = (rng.random((n_rows, 4)) < prob).astype(np.int32)
     codes[:, 3] = np.where(rng.random(n_rows) < 0.6, codes[:, 2], codes[:, 3])
     features = Design.of(np.log((1 - shared) / shared)[:, None])
-    node = features.enter(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])).T
+    node = features.to_basis(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])).T
     return FieldData(features, features, codes, np.ones(n_rows)), node
 
 

@@ -175,47 +175,58 @@ def test_a_whole_forest_is_accepted(fields):
     assert dims["leaves"] == (fields["feature"] < 0).sum()
 
 
-def test_children_out_of_range_are_refused(fields):
-    fields["children"][0, 1] = len(fields["feature"])
-    damaged(fields, "children holds numbers that are not between -1")
+def leaf(fields):
+    return np.flatnonzero(fields["feature"] < 0)[0]
 
 
-def test_children_in_another_tree_are_refused(fields):
-    fields["children"][0, 1] = fields["roots"][1] + 1
-    damaged(fields, "do not come after it in its tree")
+def inner(fields):
+    return np.flatnonzero(fields["feature"] >= 0)[1]
 
 
-def test_cycles_are_refused(fields):
-    inner = np.flatnonzero(fields["feature"] >= 0)
-    fields["children"][inner[1], 0] = inner[1]
-    damaged(fields, "do not come after it in its tree")
+DAMAGES = {
+    "a child out of range": (
+        "children",
+        lambda f: (0, 1),
+        lambda f: len(f["feature"]),
+        "between -1",
+    ),
+    "a child in another tree": (
+        "children",
+        lambda f: (0, 1),
+        lambda f: f["roots"][1] + 1,
+        "do not come after it in its tree",
+    ),
+    "a cycle": (
+        "children",
+        lambda f: (inner(f), 0),
+        inner,
+        "do not come after it in its tree",
+    ),
+    "two parents": (
+        "children",
+        lambda f: (0, 1),
+        lambda f: f["children"][0, 0],
+        "has no parent, or two",
+    ),
+    "a leaf with a child": ("children", leaf, lambda f: [1, -1], "neither a leaf without"),
+    "a split with one child": (
+        "children",
+        lambda f: (0, 0),
+        lambda f: -1,
+        "neither a leaf without",
+    ),
+    "a feature too high": ("feature", lambda f: 0, lambda f: 7, "between -1 and 6"),
+    "a feature too low": ("feature", lambda f: 0, lambda f: -2, "between -1 and 6"),
+    "NaN": ("threshold", lambda f: 0, lambda f: np.nan, "not between"),
+    "infinity": ("threshold", lambda f: 0, lambda f: np.inf, "not between"),
+}
 
 
-def test_a_node_of_two_parents_is_refused(fields):
-    fields["children"][0, 1] = fields["children"][0, 0]
-    damaged(fields, "has no parent, or two")
-
-
-def test_a_leaf_with_a_child_is_refused(fields):
-    fields["children"][np.flatnonzero(fields["feature"] < 0)[0]] = [1, -1]
-    damaged(fields, "neither a leaf without children nor a split with two")
-
-
-def test_a_split_without_a_child_is_refused(fields):
-    fields["children"][0, 0] = -1
-    damaged(fields, "neither a leaf without children nor a split with two")
-
-
-@pytest.mark.parametrize("feature", [7, -2])
-def test_features_out_of_range_are_refused(fields, feature):
-    fields["feature"][0] = feature
-    damaged(fields, "feature holds numbers that are not between -1 and 6")
-
-
-@pytest.mark.parametrize("threshold", [np.nan, np.inf])
-def test_thresholds_that_are_no_numbers_are_refused(fields, threshold):
-    fields["threshold"][0] = threshold
-    damaged(fields, "threshold holds numbers that are not between")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_forests_are_refused(fields, damage):
+    name, place, value, match = DAMAGES[damage]
+    fields[name][place(fields)] = value(fields)
+    damaged(fields, match)
 
 
 @pytest.mark.parametrize("spoil", ["none", "empty", "first", "last", "order"])

@@ -55,7 +55,7 @@ def solve(design: Any, loss: Loss, problem: Problem, solver: LBFGS = TIGHT) -> S
     n_tasks, q = len(problem.targets), design.n_coordinates
     start = np.zeros((n_tasks, loss.n_scores, q))
     if problem.start is not None:
-        start = design.enter(problem.start)
+        start = design.to_basis(problem.start)
     strength = np.repeat(problem.penalty[:, None, None], q, axis=2)
     strength[..., -1] = 0.0
     free = None
@@ -68,7 +68,7 @@ def solve(design: Any, loss: Loss, problem: Problem, solver: LBFGS = TIGHT) -> S
     )
     solution = solver.solve(objective, Ridge(strength, free), start)
     scores = scores_at(design, solution.coef, problem.offset)
-    return Solved(design.leave(solution.coef), scores, solution)
+    return Solved(design.from_basis(solution.coef), scores, solution)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def held_out_path(
     floor = block.floor.reshape(n_folds, n_tasks, -1)
     log_prob = np.zeros((len(grid), n_tasks, n_rows))
     for g, fold in np.ndindex(len(grid), n_folds):
-        scores = scores_at(design, design.enter(found.coef[g, fold]))
+        scores = scores_at(design, design.to_basis(found.coef[g, fold]))
         if tasks.offset is not None:
             scores = scores + slope[fold][:, :, None] * tasks.offset[tasks.base]
         every = log_probabilities(loss_for(tasks.n_classes), scores, floor[fold])
@@ -284,7 +284,7 @@ class CountingDesign:
     def __init__(self, design: Design) -> None:
         self._design = design
         self.scores_calls: list[int] = []
-        self.pulled_calls: list[int] = []
+        self.rmatvec_calls: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._design, name)
@@ -293,9 +293,9 @@ class CountingDesign:
         self.scores_calls.append(len(coef))
         return self._design.scores(coef)
 
-    def pulled(self, residual: np.ndarray) -> np.ndarray:
-        self.pulled_calls.append(len(residual))
-        return self._design.pulled(residual)
+    def rmatvec(self, residual: np.ndarray) -> np.ndarray:
+        self.rmatvec_calls.append(len(residual))
+        return self._design.rmatvec(residual)
 
     def of_tasks(self, _: np.ndarray) -> CountingDesign:
         return self

@@ -25,11 +25,11 @@ def test_hessians_are_the_derivatives_of_gradients(rng, n_classes, weighted):
     design = Design.of(X, weight)
     targets = rng.integers(-1, n_classes, size=(2, 50)).astype(np.int16)
     shape = (2, loss_for(n_classes).n_scores, design.n_coordinates)
-    coef = rng.normal(size=shape) / np.sqrt(design.energy() / 50)
+    coef = rng.normal(size=shape) / np.sqrt(design.sum_of_squares() / 50)
     size = shape[1] * shape[2]
     found = objective_at(design, targets, n_classes, coef).hessian(np.arange(2))
     for place in range(size):
-        step = 1e-5 / np.sqrt(design.energy()[place % shape[2]] / 50)
+        step = 1e-5 / np.sqrt(design.sum_of_squares()[place % shape[2]] / 50)
         moved = [coef.reshape(2, -1).copy() for _ in range(2)]
         moved[0][:, place] += step
         moved[1][:, place] -= step

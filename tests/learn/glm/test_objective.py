@@ -76,7 +76,7 @@ def test_the_diagonal_is_mean_curvature_times_scale(rng, make):
         scores = np.zeros((1, loss.n_scores, N_ROWS))
         found = RowsObjective(design, loss, targets, scores).diagonal()
         p = 1 / n_classes
-        expected = np.broadcast_to(p * (1 - p) * design.energy(), found.shape)
+        expected = np.broadcast_to(p * (1 - p) * design.sum_of_squares(), found.shape)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert (make(0.3 * rng.normal(size=make.shape)).diagonal() > 0).all()
 
@@ -133,7 +133,7 @@ def test_own_scores_are_a_design_with_one_feature_each(rng, weighted):
         rows = np.column_stack([feature[c], np.ones(20)])
         w = np.ones(20) if weight is None else weight
         np.testing.assert_allclose(own.scores(coef)[c], rows @ coef[c])
-        np.testing.assert_allclose(own.pulled(residual)[c], rows.T @ residual[c])
+        np.testing.assert_allclose(own.rmatvec(residual)[c], rows.T @ residual[c])
         np.testing.assert_allclose(own.scale()[c], w @ rows**2)
     kept = own.of_tasks(np.array([True, False, True]))
     np.testing.assert_array_equal(kept.feature, feature[[0, 2]])

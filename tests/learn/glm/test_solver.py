@@ -179,7 +179,7 @@ def test_the_true_decrement_of_sparse_rows_is_within_the_tolerance(rng, make, n_
     problem = Problem(targets_of(rng, X, 3, n_classes), np.array([10.0, 1.0, 0.1]))
     solver = LBFGS(tol=tol)
     found = solve(Design.of(sp.csr_array(X)).block(), loss_for(n_classes), problem, solver)
-    # Columns that repeat each other are not turned to axes of their own: 23 times was seen.
+    # Columns that repeat each other are not rotated to axes of their own: 23 times was seen.
     assert_optimal(X, problem, found, None, solver, 40.0 if make is rank_deficient else FACTOR)
 
 

@@ -98,7 +98,7 @@ def test_a_line_search_needs_no_product(rng, store):
     most = solve(design, loss, problem).solution.n_iter.max()
     assert loss.n_moves > most + 1  # some steps were too long at first
     design.scores_calls.pop()  # the oracle's own, of the solution
-    assert len(design.scores_calls) == len(design.pulled_calls) == most + 1
+    assert len(design.scores_calls) == len(design.rmatvec_calls) == most + 1
 
 
 @pytest.mark.parametrize(("tol", "single"), [(1e-2, True), (1e-3, True), (1e-4, False)])
@@ -124,7 +124,7 @@ def test_an_optimal_start_costs_one_pair_of_products(rng, store):
     coef = solve(inner, Loss(1), problem).coef
     design = CountingDesign(inner)
     found = solve(design, Loss(1), replace(problem, start=coef), LBFGS(tol=1e-6))
-    assert (design.scores_calls[:-1], design.pulled_calls) == ([4], [4])
+    assert (design.scores_calls[:-1], design.rmatvec_calls) == ([4], [4])
     assert found.solution.n_iter.tolist() == [0] * 4
     assert found.solution.converged.all()
     np.testing.assert_allclose(found.coef, coef, rtol=1e-8, atol=1e-10)
@@ -142,7 +142,7 @@ def test_converged_tasks_leave_the_batch(rng, store):
     n_iter = found.solution.n_iter
     assert n_iter[:7].tolist() == [0] * 7
     assert n_iter[7] > 3
-    assert design.scores_calls[:-1] == design.pulled_calls == [8] + [1] * n_iter[7]
+    assert design.scores_calls[:-1] == design.rmatvec_calls == [8] + [1] * n_iter[7]
     np.testing.assert_allclose(found.coef, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -162,7 +162,7 @@ def test_each_product_serves_the_tasks_still_at_work(rng, store):
     design = CountingDesign(Design.of(store(X)).block())
     n_iter = solve(design, Loss(1), problem).solution.n_iter
     assert len(set(n_iter)) > 1
-    assert sum(design.scores_calls[:-1]) == sum(design.pulled_calls) == 5 + n_iter.sum()
+    assert sum(design.scores_calls[:-1]) == sum(design.rmatvec_calls) == 5 + n_iter.sum()
 
 
 def test_a_task_alone_takes_the_same_iterations_as_in_a_batch(rng, store):

@@ -1,4 +1,4 @@
-"""Opinions, priors and pools, against plain loops."""
+"""Lists of experts, priors and pools, against plain loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from colabel.joint import Chain, Independent, Mixture, Tree, VectorList
 from colabel.joint.chain import TableLinks
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
-from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool, opinions
+from colabel.learn.pool import HeldOutExperts, LabelPrior, Pool, expert_lists, learn_pool
 from tests.joint.oracle import make_space, random_log_table
 
 SIZES = (2, 3, 2)
@@ -35,26 +35,28 @@ def every_log_prob(joint):
     return np.stack([joint.log_prob_codes(np.tile(y, (joint.n_rows, 1))) for y in EVERY], axis=1)
 
 
-def test_opinions_list_what_some_joint_finds_probable():
+def test_experts_list_what_some_joint_finds_probable():
     members, _ = joints()
-    said = opinions(members, 2)
+    lists = expert_lists(members, 2)
     for r in range(5):
-        own = slice(said.indptr[r], said.indptr[r + 1])
+        own = slice(lists.indptr[r], lists.indptr[r + 1])
         wanted = {tuple(y) for m in members for y in m.top_k_codes(2)[0][r].tolist()}
-        assert sorted(wanted) == list(map(tuple, said.codes[own].tolist()))
+        assert sorted(wanted) == list(map(tuple, lists.codes[own].tolist()))
         for m, joint in enumerate(members):
             one = joint.rows(np.array([r]))
-            expected = [one.log_prob_codes(y[None])[0] for y in said.codes[own]]
-            np.testing.assert_allclose(said.log_prob[own, m], expected)
-    np.testing.assert_allclose(said.most_unlisted[:, 1], members[1].top_k_codes(2)[1][:, -1])
+            expected = [one.log_prob_codes(y[None])[0] for y in lists.codes[own]]
+            np.testing.assert_allclose(lists.log_prob[own, m], expected)
+    np.testing.assert_allclose(lists.most_unlisted[:, 1], members[1].top_k_codes(2)[1][:, -1])
     weights = np.array([0.25, 0.75])
-    mixed = np.exp(said.log_prob) @ weights
-    np.testing.assert_allclose(np.exp(said.mixed(weights)), mixed)
-    np.testing.assert_allclose(said.listed_mass(weights), np.add.reduceat(mixed, said.indptr[:-1]))
+    mixed = np.exp(lists.log_prob) @ weights
+    np.testing.assert_allclose(np.exp(lists.mixed(weights)), mixed)
+    np.testing.assert_allclose(
+        lists.listed_mass(weights), np.add.reduceat(mixed, lists.indptr[:-1])
+    )
 
 
 def many_labels(d, n_rows=6, seed=0):
-    """Two members, each with an opinion of its own on d labels, all of them about one half."""
+    """Two members, each with tables of its own for d labels, all of them about one half."""
     rng = np.random.default_rng(seed)
     on = rng.uniform(0.4, 0.6, size=(2, d, n_rows))
     space = make_space((2,) * d)
@@ -65,12 +67,12 @@ def many_labels(d, n_rows=6, seed=0):
 def test_modes_of_many_labels_are_no_ties():
     """The mode of 300 labels is far below e^-40, and yet the next ones are less probable."""
     members = many_labels(300)
-    said = opinions(members, 4)
-    assert said.log_prob.max() < -100
-    features = said.features(np.zeros(len(said.codes), dtype=bool))
-    for r in range(said.n_rows):
-        own = slice(said.indptr[r], said.indptr[r + 1])
-        expected = said.log_prob[own] - said.log_prob[own].max(axis=0)
+    lists = expert_lists(members, 4)
+    assert lists.log_prob.max() < -100
+    features = lists.features(np.zeros(len(lists.codes), dtype=bool))
+    for r in range(lists.n_rows):
+        own = slice(lists.indptr[r], lists.indptr[r + 1])
+        expected = lists.log_prob[own] - lists.log_prob[own].max(axis=0)
         np.testing.assert_allclose(features[own, :2], np.maximum(expected, -40.0))
         assert len(np.unique(features[own, 0])) > 4
 
@@ -79,42 +81,42 @@ def test_what_a_member_finds_impossible_is_far_below_its_best():
     space = make_space((2, 2))
     sure = VectorList(space, [[0, 0]], np.zeros((1, 1)))
     alone = Independent(space, [np.log([[0.5, 0.5]])] * 2)
-    features = opinions([sure, alone], 4).features(np.zeros(4, dtype=bool))
+    features = expert_lists([sure, alone], 4).features(np.zeros(4, dtype=bool))
     np.testing.assert_array_equal(features[:, 0], [0.0, -40.0, -40.0, -40.0])
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_thousand_labels():
-    said = opinions(many_labels(1100, 1), 2)
-    assert np.isfinite(said.most_unlisted).all()
+    lists = expert_lists(many_labels(1100, 1), 2)
+    assert np.isfinite(lists.most_unlisted).all()
 
 
 def test_rows_are_asked_a_few_at_a_time(monkeypatch):
     members, _ = joints()
-    whole = opinions(members, 3)
-    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
-    parts = opinions(members, 3)
+    whole = expert_lists(members, 3)
+    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
+    parts = expert_lists(members, 3)
     for name in ("indptr", "codes", "log_prob", "most_unlisted"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
 def test_where_all_vectors_are_listed_none_is_left():
     members, _ = joints()
-    assert np.isneginf(opinions(members, len(EVERY)).most_left(np.array([0.5, 0.5]))).all()
+    assert np.isneginf(expert_lists(members, len(EVERY)).most_left(np.array([0.5, 0.5]))).all()
 
 
 def test_the_entry_of_a_vector():
     members, _ = joints()
-    said = opinions(members, 3)
+    lists = expert_lists(members, 3)
     best = members[0].mode_codes()
-    np.testing.assert_array_equal(said.codes[said.entry_of(best)], best)
+    np.testing.assert_array_equal(lists.codes[lists.entry_of(best)], best)
     unlisted = np.stack(
         [
-            next(y for y in EVERY if not (said.codes[said.row == r] == y).all(axis=1).any())
+            next(y for y in EVERY if not (lists.codes[lists.row == r] == y).all(axis=1).any())
             for r in range(5)
         ]
     )
-    assert (said.entry_of(unlisted) == -1).all()
+    assert (lists.entry_of(unlisted) == -1).all()
 
 
 def prior_of(codes, weight=None):
@@ -234,12 +236,12 @@ def test_members_that_do_not_name_their_best_prove_no_mode(inference):
 
 
 def held_out(members, codes, n_listed=3):
-    said = opinions(members, n_listed)
-    return HeldOutOpinions(
-        said,
-        np.zeros(len(said.codes), dtype=bool),
+    lists = expert_lists(members, n_listed)
+    return HeldOutExperts(
+        lists,
+        np.zeros(len(lists.codes), dtype=bool),
         np.stack([m.log_prob_codes(codes) for m in members], axis=1),
-        said.entry_of(codes),
+        lists.entry_of(codes),
         np.ones(len(codes), dtype=bool),
         np.ones(len(codes)),
     )

@@ -115,15 +115,6 @@ def test_members_and_their_pooled_marginals(fitted, rows):
         np.testing.assert_allclose(pooled[i][0], mean / mean.sum())
 
 
-def test_zero_one_labels_have_marginals_in_one_array(rng):
-    Y = rng.integers(0, 2, size=(60, 3))
-    X = rng.normal(size=(60, 2)) + Y[:, :2]
-    model = BayesNetEnsemble().fit(X, Y)
-    pooled = model.pooled_marginals(X)
-    assert pooled.shape == (60, 3)
-    assert ((pooled > 0) & (pooled < 1)).all()
-
-
 def test_one_label_is_naive_bayes(rng):
     y = rng.integers(0, 3, size=(80, 1))
     X = np.column_stack([(y[:, 0] + rng.integers(0, 2, 80)) % 3, y[:, 0] > 0])
@@ -237,16 +228,6 @@ def test_factors_hold_every_feature_once(fitted):
     for factor in factors:
         for table in factor.log_tables:
             np.testing.assert_allclose(np.exp(table).sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [("arc_score", "aic"), ("smoothing", -1.0), ("n_folds", 0), ("bins", 0), ("engine", "magic")],
-)
-def test_wrong_parameters_are_refused_with_their_value(rows, parameter, value):
-    X, Y = rows
-    with pytest.raises(ValueError, match=f"{value!r}"):
-        BayesNetEnsemble(**{parameter: value}).fit(X, Y).joint(X)
 
 
 def test_the_decision_by_pooled_marginals(rng):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import ClassifierChain as ClassicChain
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel import ClassifierChain, ProbabilisticClassifierChain
-from colabel.joint.chain import BeamSearch
 from colabel.learn.conditional import TrainingData
 from colabel.models.chain.learning import mutual_information, order_by_dependence
 from tests.models.oracle import Unsmoothed
@@ -73,44 +71,6 @@ def test_both_kinds_of_links_answer_alike(problem):
     np.testing.assert_allclose(built_in.log_prob(Y), other.log_prob(Y), atol=1e-5)
     np.testing.assert_allclose(built_in.marginals(), other.marginals(), atol=1e-5)
     np.testing.assert_array_equal(built_in.mode(), other.mode())
-
-
-@pytest.mark.parametrize("estimator", [None, GaussianNB()])
-def test_class_variables(rng, estimator):
-    X = rng.normal(size=(120, 3))
-    Y = np.stack([rng.integers(0, k, size=120) for k in (3, 2, 4)], axis=1)
-    Y[:, 2] = (Y[:, 0] + Y[:, 1]) % 4
-    model = ProbabilisticClassifierChain(1.0, estimator=estimator).fit(X, Y)
-    joint = model.joint(X[:10])
-    every = np.array(np.unravel_index(np.arange(24), (3, 2, 4))).T
-    prob = np.exp([joint.log_prob(y) for y in every])
-    np.testing.assert_allclose(prob.sum(axis=0), 1.0)
-    np.testing.assert_array_equal(joint.mode(), every[prob.argmax(axis=0)])
-    assert [table.shape for table in model.predict_path_proba(X[:10])] == [
-        (10, 3),
-        (10, 2),
-        (10, 4),
-    ]
-
-
-@pytest.mark.parametrize("model_class", MODELS)
-@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
-def test_rare_and_constant_labels(problem, model_class, estimator):
-    X, Y = problem
-    Y = np.column_stack([Y, np.zeros(200), np.ones(200), np.arange(200) == 3]).astype(int)
-    model = model_class(estimator=estimator, random_state=0).fit(X, Y)
-    predicted, prob = model.predict(X), model.predict_proba(X)
-    assert (predicted[:, 5] == 0).all()
-    assert (predicted[:, 6] == 1).all()
-    assert ((prob > 0) & (prob < 1)).all()
-
-
-def test_a_penalty_for_each_link(problem):
-    X, Y = problem
-    model = ClassifierChain([1e-4, 1.0], random_state=0).fit(X, Y)
-    assert model.C_.shape == (5,)
-    assert set(model.C_) <= {1e-4, 1.0}
-    assert model.n_iter_ >= 1
 
 
 def test_scaled_labels_are_penalised_less(problem):
@@ -207,39 +167,3 @@ def test_the_documented_order_is_used(problem):
 
 
 # ------------------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"order": "alphabetical"}, "order='alphabetical' is unknown"),
-        ({"order": [0, 1]}, "must name each of the 5 labels once"),
-        ({"n_samples": 0}, "n_samples=0 must be an integer of at least 1"),
-        ({"C": -1.0}, "C=-1.0 must be a positive number"),
-        ({"label_scale": [1.0, 0.0]}, "must be a positive number or a sequence"),
-        (
-            {"label_scale": 2.0, "estimator": GaussianNB(), "stack": False},
-            "of the built-in regression only",
-        ),
-        ({"max_parents": 0}, "max_parents=0 must be an integer of at least 1"),
-        ({"stack": "yes"}, "stack='yes' must be True or False"),
-    ],
-)
-@pytest.mark.parametrize("model_class", MODELS)
-def test_wrong_parameters(problem, model_class, params, message):
-    with pytest.raises(ValueError, match=message):
-        model_class(**params).fit(*problem)
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (ProbabilisticClassifierChain(inference="best"), "inference='best' is unknown"),
-        (ProbabilisticClassifierChain(inference="epsilon", epsilon=2), "epsilon=2 must be"),
-        (ProbabilisticClassifierChain(inference=BeamSearch(3)), "must be a name, such as 'exact'"),
-        (ProbabilisticClassifierChain(inference="beam", beam_width=0), "beam_width=0 must be"),
-    ],
-)
-def test_wrong_parameters_of_one_model(problem, model, message):
-    with pytest.raises(ValueError, match=message):
-        model.fit(*problem)

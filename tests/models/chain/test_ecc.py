@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel import ClassifierChain, EnsembleOfChains, Mixture
@@ -57,15 +55,6 @@ def test_one_chain_on_all_rows_is_a_classifier_chain(problem):
     np.testing.assert_allclose(model.joint(X).log_prob(Y), single.joint(X).log_prob(Y))
 
 
-def test_exact_inference_gives_an_exact_mixture(problem):
-    X, Y = problem
-    joint = EnsembleOfChains(3, C=1.0, inference="exact", random_state=0).fit(X, Y).joint(X)
-    assert joint.exact.all
-    every = np.array(np.unravel_index(np.arange(32), (2,) * 5)).T
-    best = np.max([joint.log_prob(y) for y in every], axis=0)
-    np.testing.assert_allclose(joint.log_prob(joint.mode()), best, atol=1e-9)
-
-
 def test_majority_vote(problem):
     X, Y = problem
     model = EnsembleOfChains(5, C=1.0, decision="vote", random_state=0).fit(X, Y)
@@ -104,38 +93,3 @@ def test_a_bootstrap_has_the_right_size(problem):
     np.testing.assert_allclose(drawn.weight.sum(), 150)
     np.testing.assert_allclose(drawn.weight, np.round(drawn.weight))
     assert 80 < drawn.n_rows < 110  # 1 - 1/e of the rows
-
-
-def test_rare_and_constant_labels(problem):
-    X, Y = problem
-    Y = np.column_stack([Y, np.zeros(150), np.arange(150) == 3]).astype(int)
-    for estimator in (None, LogisticRegression()):
-        model = EnsembleOfChains(3, C=1.0, estimator=estimator, random_state=0).fit(X, Y)
-        assert (model.predict(X)[:, 5] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_chains": 0}, "n_chains=0 must be an integer of at least 1"),
-        ({"max_samples": 1.5}, "max_samples=1.5 must be a share"),
-        ({"inference": "best"}, "inference='best' is unknown"),
-        ({"n_samples": 0}, "n_samples=0 must be an integer of at least 1"),
-        (
-            {"bootstrap": True, "estimator": KNeighborsClassifier(), "stack": False},
-            "not accept sample_weight",
-        ),
-        ({"max_parents": 1.5}, "max_parents=1.5 must be an integer of at least 1"),
-    ],
-)
-def test_wrong_parameters(problem, params, message):
-    with pytest.raises(ValueError, match=message):
-        EnsembleOfChains(**params).fit(*problem)
-
-
-def test_the_vote_has_a_name(rng):
-    X = rng.normal(size=(80, 3))
-    Y = (X @ rng.normal(size=(3, 4)) + rng.normal(size=(80, 4)) > 0).astype(int)
-    named = EnsembleOfChains(C=1.0, n_chains=5, decision="vote", random_state=0).fit(X, Y)
-    announced = np.mean([chain.mode() for chain in named.joint(X).members], axis=0)
-    np.testing.assert_array_equal(named.predict(X), announced > 0.5)

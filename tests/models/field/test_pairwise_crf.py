@@ -207,22 +207,6 @@ def test_labels_without_edges_are_binary_relevance(problem):
         np.testing.assert_allclose(one, two, atol=1e-9)
 
 
-def test_a_constant_label_has_no_edges(problem):
-    X, _ = problem
-    Y = np.stack([X[:, 0] > 0, X[:, 0] > 0.2, np.zeros(200)], axis=1).astype(int)
-    model = PairwiseCRF(**FIXED).fit(X, Y)
-    assert model.graph_.tolist() == [[0, 1]]
-    assert (model.predict_proba(X)[:, 2] < 0.05).all()
-
-
-def test_sparse_and_dense_rows_agree_where_edges_have_no_features(problem):
-    X, Y = problem
-    params = {"edge_features": "none"} | FIXED | TIGHT
-    one = PairwiseCRF(**params).fit(X, Y).joint(X)
-    two = PairwiseCRF(**params).fit(sp.csr_array(X), Y).joint(X)
-    np.testing.assert_allclose(one.log_prob(Y), two.log_prob(Y), atol=1e-4)
-
-
 def test_edges_are_blind_to_where_dense_features_are_centred(problem):
     X, Y = problem
     one, two = (PairwiseCRF(**FIXED, **TIGHT).fit(X + c, Y).joint(X + c) for c in (0.0, 5.0))
@@ -272,46 +256,3 @@ def test_edge_features_follow_the_width_of_the_data(rng):
 
 
 # ------------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"form": "other"}, "must be one of 'proximal', 'constrained'"),
-        ({"tune": "no"}, "tune='no' must be True or False"),
-        ({"ridge": 0.0}, "ridge=0.0 must be"),
-        ({"ridge": "much"}, "ridge='much' must be"),
-        ({"group": [-1.0]}, "group=.* must be"),
-        ({"edge_features": "few"}, "edge_features='few' must be"),
-        ({"edge_features": [7]}, "but X has 3 columns"),
-        ({"max_candidates": -1}, "max_candidates=-1"),
-        ({"standard_errors": -1.0}, "standard_errors=-1.0"),
-        ({"C": -1.0}, "C=-1.0"),
-    ],
-)
-def test_wrong_parameters_are_refused(problem, params, message):
-    with pytest.raises(ValueError, match=message):
-        PairwiseCRF(**params).fit(*problem)
-
-
-def badly_scaled(rng, n_rows=600):
-    """Two features whose scales differ by a million, and labels that follow both of them."""
-    z = rng.normal(size=(n_rows, 2))
-    log_odds = 3.0 * z @ np.array([[1.0, 0.0, 1.0], [0.0, 1.0, -1.0]])
-    Y = (rng.random(log_odds.shape) < 1 / (1 + np.exp(-log_odds))).astype(int)
-    return z * [1.0, 1e6], Y
-
-
-@pytest.mark.parametrize("edge_features", ["all", "none"])
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
-def test_scales_that_differ_by_a_million_do_not_blind_the_field(rng, edge_features, storage):
-    X, Y = badly_scaled(rng)
-    X = storage(X)
-    model = PairwiseCRF(
-        ridge=1e-3, group=0, edge_features=edge_features, decision="hamming", random_state=0
-    ).fit(X[:300], Y[:300])
-    alone = BinaryRelevance(random_state=0).fit(X[:300], Y[:300])
-    found, expected = ((each.predict(X[300:]) == Y[300:]).mean() for each in (model, alone))
-    assert expected > 0.75
-    # 900 held-out labels: two standard errors
-    assert found > expected - 0.03

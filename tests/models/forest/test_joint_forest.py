@@ -289,38 +289,6 @@ def test_no_complete_row(rng):
 # --------------------------------------------------------------------------- odd problems
 
 
-def test_weights_are_numbers_of_rows(rows, rng):
-    X, codes = rows
-    times = rng.integers(0, 3, size=80)
-    one = JointForest(10, random_state=0).fit(X, codes, times)
-    order = rng.permutation(np.repeat(np.arange(80), times))
-    two = JointForest(10, random_state=0).fit(X[order], codes[order])
-    new = rng.normal(size=(30, 4))
-    for first, second in zip(one.predict_proba(new), two.predict_proba(new), strict=True):
-        np.testing.assert_allclose(first, second, atol=1e-12)
-    assert one.oob_log_loss_ == pytest.approx(two.oob_log_loss_)
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        np.array([[1, 0]]),
-        np.array([[1, 0], [1, 0]]),
-        np.array([[1, 0], [0, 1], [0, 0]]),
-        np.ones((30, 2), dtype=int),
-        np.eye(30, 3, dtype=int),
-    ],
-    ids=["one row", "two rows", "three rows", "constant", "lonely values"],
-)
-def test_few_rows_and_constant_labels(labels, rng):
-    X = rng.normal(size=(len(labels), 2))
-    model = JointForest(5, random_state=0).fit(X, labels)
-    joint = model.joint(X)
-    assert np.isfinite(joint.log_prob(labels)).all()
-    assert model.predict(X).shape == labels.shape
-    assert len(joint.sample(3, 0)) == 3
-
-
 def test_one_label_of_several_values(rng):
     X = rng.normal(size=(120, 2))
     y = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.5, 0.5])]
@@ -343,15 +311,6 @@ def test_sparse_rows_and_missing_features(rows):
     assert np.isfinite(model.predict_proba(np.full((1, X.shape[1]), np.nan))[0]).all()
 
 
-def test_threads_change_nothing(rng):
-    X = rng.normal(size=(700, 3))
-    Y = (X @ rng.normal(size=(3, 4)) > 0).astype(int)
-    one, two = (JointForest(10, random_state=0, n_jobs=n).fit(X, Y) for n in (1, 2))
-    assert one.oob_log_loss_ == two.oob_log_loss_
-    np.testing.assert_array_equal(one.weights_, two.weights_)
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-
-
 def test_rows_without_a_list_have_the_frequencies():
     lists = sp.csr_array(np.array([[0.0, 0.0], [1.0, 0.0]]))
     vectors = np.array([[0, 0], [1, 1]], dtype=np.int32)
@@ -371,29 +330,6 @@ def test_a_forest_that_saw_everything_has_no_log_loss(rows):
     found = learn(own, data, RowVectors.of(codes, np.ones(80)), space, 1)
     assert found.log_loss is None
     assert found.weights.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("params", "match"),
-    [
-        ({"kind": "boosted"}, "kind='boosted'"),
-        ({"target": "sets"}, "target='sets'"),
-        ({"n_estimators": 0}, "n_estimators=0"),
-    ],
-)
-def test_wrong_parameters_are_refused(params, match, rows):
-    with pytest.raises(ValueError, match=match):
-        JointForest(**params).fit(*rows)
-
-
-def test_progress_is_shown_only_when_asked_for(rows, capsys, monkeypatch):
-    for name in ("TTY_INTERACTIVE", "TTY_COMPATIBLE", "FORCE_COLOR"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("TERM", "xterm")
-    JointForest(45, verbose=0, random_state=0).fit(*rows)
-    assert capsys.readouterr() == ("", "")
-    JointForest(45, verbose=1, random_state=0).fit(*rows)
-    assert "growing trees" in capsys.readouterr().err
 
 
 def test_without_room_for_the_tables_of_a_tree_there_is_none(rng, monkeypatch):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from colabel import LDSMixture, decide
+from colabel import LDSMixture
 from colabel.joint import LDSPosterior
 from colabel.joint.base import APPROXIMATE
-from colabel.labels import LabelSpace
 from colabel.models.lds.learning import EMOptions, learn_network
 from colabel.preprocess import FeatureBins
 from tests.joint.lds.oracle import draw_rows, random_network
@@ -149,42 +147,6 @@ def test_class_variables_and_names(rng):
     assert model.network_ in ((((1,), ())), (((), (0,))))
 
 
-@pytest.mark.parametrize("decision", ["subset", "hamming", "f1", "jaccard"])
-def test_every_decision(drawn, decision):
-    _, features, labels = drawn
-    model = LDSMixture(None, smoothing=1.0, decision=decision, random_state=0)
-    model.fit(features, labels)
-    expected = decide(model.joint(features[:5]), decision)
-    np.testing.assert_array_equal(model.predict(features[:5]), expected)
-
-
-@pytest.mark.parametrize(
-    ("X", "Y"),
-    [
-        (np.array([[1.0, 2.0]]), np.array([[0, 1]])),
-        (np.arange(6.0)[:, None], np.zeros((6, 2), dtype=int)),
-        (np.ones((6, 2)), np.array([[0], [1]] * 3)),
-        (np.arange(12.0).reshape(6, 2), np.array([[0, 0, 1]] * 6)),
-    ],
-    ids=["one row", "constant labels", "constant features", "always the same vector"],
-)
-def test_poor_data(X, Y):
-    model = LDSMixture(random_state=0).fit(X, Y)
-    assert np.isfinite(model.joint(X).log_prob(model.predict(X))).all()
-    if len(np.unique(Y, axis=0)) == 1:
-        np.testing.assert_array_equal(model.predict(X), Y)
-    else:  # features that never vary say nothing
-        np.testing.assert_allclose(model.predict_proba(X), 0.5, atol=1e-9)
-
-
-def test_a_fitted_model_survives_pickling(drawn):
-    _, features, labels = drawn
-    model = LDSMixture(None, smoothing=1.0, random_state=0).fit(features, labels)
-    expected = model.predict_proba(features)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(features), expected)
-
-
 # ----------------------------------------------------------------------------- asking
 
 
@@ -261,37 +223,6 @@ def test_information_is_mutual_information(rng, drawn):
 # ----------------------------------------------------------------------------- refusing
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [
-        ("bins", 1),
-        ("bins", 2.5),
-        ("bins", True),
-        ("unseen", "no"),
-        ("smoothing", 0.0),
-        ("smoothing", [1.0, -1.0]),
-        ("smoothing", "much"),
-        ("smoothing", []),
-        ("n_folds", 1),
-        ("tol", 0),
-        ("tol", "small"),
-        ("max_iter", 0),
-        ("max_parents", -1),
-        ("max_rounds", -1),
-        ("criterion", "accuracy"),
-        ("m_step", "gem"),
-        ("inference", "greedy"),
-        ("equivalent_sample_size", np.inf),
-        ("network_score", "aic"),
-        ("decision", "best"),
-    ],
-)
-def test_wrong_parameters_are_refused_with_their_value(drawn, parameter, value):
-    _, features, labels = drawn
-    with pytest.raises(ValueError, match=f"{value!r}".replace("[", r"\[").replace("]", r"\]")):
-        LDSMixture(**{parameter: value}).fit(features, labels)
-
-
 def test_exact_answers_for_many_labels_are_refused_before_learning(rng):
     Y = rng.integers(0, 2, size=(10, 30))
     with pytest.raises(ValueError, match="30 labels have 1073741824"):
@@ -304,18 +235,3 @@ def test_too_many_mixture_weights_are_refused_before_they_are_made(drawn, monkey
     monkeypatch.setattr("colabel.models.lds.mixture._MOST_WEIGHTS", n_vectors * 24 - 1)
     with pytest.raises(ValueError, match=f"{n_vectors} label vectors, 6 features and 4"):
         LDSMixture(None).fit(features, labels)
-
-
-def test_missing_features_are_refused(drawn):
-    _, features, labels = drawn
-    X = features.astype(float)
-    X[3, 2] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
-        LDSMixture().fit(X, labels)
-
-
-def test_a_label_space_is_kept(drawn):
-    _, features, labels = drawn
-    model = LDSMixture(None, smoothing=1.0).fit(features, labels, label_names=list("abcd"))
-    assert isinstance(model.label_space_, LabelSpace)
-    assert model.joint(features[:2]).given({"a": 1}).marginals()[0, 0] == pytest.approx(1.0)

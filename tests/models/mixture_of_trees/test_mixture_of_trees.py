@@ -200,25 +200,6 @@ def test_the_joint_is_a_mixture_weighted_by_the_gate(problem):
     assert not constant.gate_coef_[:, :-1].any()
 
 
-@pytest.mark.parametrize("base", ["trees", "chains"])
-def test_missing_labels(problem, rng, base):
-    X, Y = problem
-    holes = np.where(rng.random(Y.shape) < 0.2, np.nan, Y)
-    model = MixtureOfTrees(2, base=base, **QUICK).fit(X, holes)
-    assert (np.diff(model.objective_) >= -1e-9 * np.abs(model.objective_[:-1])).all()
-    assert model.joint(X).log_prob(Y).mean() > -2.5
-
-
-@pytest.mark.parametrize("base", ["trees", "chains"])
-def test_same_seed_same_answer_whatever_n_jobs(problem, base):
-    X, Y = problem
-    found = [
-        MixtureOfTrees(2, base=base, n_jobs=n, **QUICK).fit(X, Y).joint(X).log_prob(Y)
-        for n in (1, 2)
-    ]
-    np.testing.assert_array_equal(*found)
-
-
 def test_chains_have_orders_of_their_own(variables):
     X, Y = variables
     model = MixtureOfTrees(3, base="chains", **QUICK).fit(X, Y)
@@ -270,28 +251,6 @@ def test_the_gate_is_optimal(rng):
     slope = excess.T @ np.column_stack([X, np.ones(80)])
     slope[:, :-1] += gate.coef[:, :-1] / 0.5
     assert np.abs(slope).max() < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_trees": 0}, "n_trees=0"),
-        ({"n_trees": "many"}, "n_trees='many'"),
-        ({"gate": "quadratic"}, "gate='quadratic'"),
-        ({"base": "forests"}, "base='forests'"),
-        ({"pairs": "some"}, "pairs='some'"),
-        ({"gate_C": -1.0}, "gate_C=-1.0"),
-        ({"held_out": 1.5}, "held_out=1.5"),
-        ({"max_trees": 0}, "max_trees=0"),
-        ({"em_tol": -1.0}, "em_tol=-1.0"),
-        ({"C": 0.0}, "C=0.0"),
-    ],
-    ids=str,
-)
-def test_wrong_parameters_are_refused(problem, options, message):
-    X, Y = problem
-    with pytest.raises(ValueError, match=message):
-        MixtureOfTrees(**options).fit(X, Y)
 
 
 def test_progress_is_shown(problem, monkeypatch):

@@ -7,9 +7,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from colabel import IBLR, MLkNN
 from colabel.learn.conditional import TrainingData
@@ -144,14 +141,6 @@ def test_values_are_learned_one_against_the_rest(rng):
     np.testing.assert_allclose(found, each / each.sum(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("model", [MLkNN(5), IBLR(5, C=1.0)])
-def test_a_variable_without_variation_is_certain(rng, model):
-    X, Y = make_data(rng)
-    Y = np.hstack([Y + 1, np.full((60, 1), 7)])
-    tables = model.fit(X, Y).joint(X[:4]).marginal_tables()
-    np.testing.assert_allclose(tables[4], 1.0)
-
-
 # --------------------------------------------------------------------------- neighbours
 
 
@@ -252,39 +241,3 @@ def test_neighbours_and_rows_count_by_their_weights(rng):
         seen = [has[rounded[:, label] == c, label].sum() for c in range(6)]
         of_label = (1.0 + np.array(seen)) / (6.0 + has[:, label].sum())
         np.testing.assert_allclose(model.likelihoods_[1, label], of_label)
-
-
-# ----------------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (MLkNN(k=0), "k=0 must be a whole number"),
-        (MLkNN(k=2.5), "k=2.5 must be a whole number"),
-        (MLkNN(smoothing=0.0), "smoothing=0.0 must be positive"),
-        (MLkNN(metric="precomputed"), "'precomputed' is not supported"),
-        (IBLR(k=-1), "k=-1 must be"),
-        (IBLR(C=-1.0), "C=-1.0 must be"),
-        (IBLR(decision="best"), "no decision for the loss 'best'"),
-    ],
-)
-def test_wrong_parameters(rng, model, message):
-    X, Y = make_data(rng)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, Y)
-
-
-def test_in_a_pipeline_and_a_grid(rng):
-    X, Y = make_data(rng)
-    search = GridSearchCV(make_pipeline(StandardScaler(), MLkNN()), {"mlknn__k": [3, 8]}, cv=2)
-    assert search.fit(X, Y).best_params_["mlknn__k"] in (3, 8)
-
-
-@pytest.mark.parametrize("decision", ["f1", "jaccard"])
-def test_estimators_decide_for_f1_and_jaccard(rng, decision):
-    X, Y = make_data(rng)
-    cautious = MLkNN(5, random_state=0).fit(X, Y).predict(X)
-    bold = MLkNN(5, random_state=0, decision=decision).fit(X, Y).predict(X)
-    assert bold.shape == Y.shape
-    assert bold.sum() > cautious.sum()

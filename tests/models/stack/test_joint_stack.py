@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 
 import colabel
 from colabel import (
@@ -21,11 +23,14 @@ from colabel import (
     ProbabilisticClassifierChain,
     SplineFeatures,
 )
+from colabel.core.progress import check_deadline
 from colabel.joint import Mixture
 from colabel.labels import EncodedLabels, LabelSpace
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import TrainingData, random_folds
+from colabel.models._cross_fitting import Member
 from colabel.models.stack import joint_stack
 from colabel.models.stack._members import checked_members, default_members
+from colabel.models.stack.joint_stack import measure_costs, rows_within
 
 PCC = ProbabilisticClassifierChain
 FAST = [
@@ -150,17 +155,6 @@ def test_a_value_that_a_fold_lacks_keeps_its_place():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-def test_sample_weight_reaches_members_and_weights():
-    X, Y = rows(80)
-    weight = np.r_[np.ones(40), np.zeros(40)]
-    half = JointStack(FAST, cv=[(np.arange(20), np.arange(20, 40))]).fit(X[:40], Y[:40])
-    cv = [(np.r_[np.arange(20), np.arange(40, 80)], np.arange(20, 40))]
-    model = JointStack(FAST, cv=cv).fit(X, Y, sample_weight=weight)
-    np.testing.assert_allclose(
-        list(model.weights_.values()), list(half.weights_.values()), atol=1e-3
-    )
-
-
 def with_rows_of_weight_zero(X, Y):
     """The rows, and others that no model may see: far away, and with labels of their own."""
     rng = np.random.default_rng(1)
@@ -251,7 +245,7 @@ def test_default_members_take_the_seed_of_their_stack():
         (data_of(sparse.csr_array((5, 4)), (2,) * 50), ["lines", "boosting"], PCC),
         (data_of(np.zeros((5, 4)), (2,) * 6, True), ["lines", "curves", "kernel", "boosting"], PCC),
         (data_of(np.full((5, 4), np.nan), (2,) * 6), ["boosting"], PCC),
-        (data_of(sparse.csr_array((20_000, 90_000)), (2,) * 2000), ["lines"], CTBN),
+        (data_of(sparse.csr_array((20_000, 90_000)), (2,) * 2000), ["lines"], BinaryRelevance),
     ],
     ids=["labels", "variables", "sparse", "missing labels", "missing features", "large"],
 )
@@ -308,16 +302,66 @@ def test_what_the_first_fold_shows_to_be_useless_is_not_fitted_again():
     assert Counted.fits == 6  # four folds and all rows, and once the other
 
 
-def test_a_time_limit_leaves_out_members_and_says_so():
+def test_a_time_limit_leaves_out_members_and_rows_and_says_so():
     X, Y = rows(200)
-    with pytest.warns(UserWarning, match=r"time_limit=1e-06 s the stack leaves out the members"):
+    with pytest.warns(UserWarning, match="left out|rows") as warned:
         model = JointStack(random_state=0, time_limit=1e-6).fit(X, Y)
+    said = " ".join(str(warning.message) for warning in warned)
+    assert "To keep to time_limit=1e-06 s the stack learns from 50 of 200 rows." in said
+    assert "'boosting' is left out of the stack: time_limit=1e-06 s leaves it no time." in said
     assert len(model.member_names_) == 1
     assert model.predict(X).shape == Y.shape
     slow = [("alone", BinaryRelevance(C=0.1, random_state=0)), FAST[1]]
     assert JointStack(slow, random_state=0, time_limit=1e4).fit(X, Y).member_names_
     with pytest.raises(ValueError, match="time_limit=0 must be a positive number"):
         JointStack(FAST, time_limit=0).fit(X, Y)
+
+
+def test_rows_for_which_there_is_time():
+    def members(*costs):
+        found = [Member(str(i), CTBN()) for i in range(len(costs))]
+        for member, (constant, of_row) in zip(found, costs, strict=True):
+            member.cost = np.array([[constant, of_row / 2], [0.0, of_row / 2]])
+        return found
+
+    both = members((1.0, 1e-4), (1.0, 3e-4))
+    assert rows_within(100.0, both, 200_000) == 200_000
+    assert rows_within(42.0, both, 200_000) == 100_000  # (42 - 2) / 4e-4
+    assert rows_within(8.0, both, 200_000) == 70_000  # both would see 15,000 rows
+    assert rows_within(0.9, both, 200_000) == 50
+    assert rows_within(5.0, members((1.0, 1e-4), (1e9, 0.0)), 200_000) == 40_000
+
+
+class Late(PCC):
+    """Does not end on more than 100 rows."""
+
+    def fit(self, X, y, **options):
+        time.sleep(0.1)  # it is the dearest
+        while len(X) > 100:
+            check_deadline()
+        return super().fit(X, y, **options)
+
+
+def test_a_member_that_overstays_is_stopped():
+    X, Y = rows(200)
+    members = [("late", Late(C=0.1)), *FAST]
+    with pytest.warns(UserWarning, match="'late' is left out of the stack: The time limit is over"):
+        model = JointStack(members, cv=2, random_state=0, time_limit=4.0).fit(X, Y)
+    assert set(model.member_names_) <= {"alone", "tree"}
+    assert "late" not in model.held_out_log_loss_
+
+
+def test_costs_are_measured_on_some_rows():
+    X, Y = rows(4000)
+    members = [Member("alone", Counted(C=0.1)), Member("late", Late(C=0.1))]
+    data = TrainingData(X, Y.astype(np.int32), (2, 2, 2))
+    folds = random_folds(data, 3, 0)
+    Counted.fits = 0
+    space, _ = LabelSpace.infer(Y)
+    measure_costs(members, data, folds, space, 12, 0.5, 0)
+    assert 0 < members[0].seconds(4000) < members[0].seconds(40_000) < 1e3
+    assert members[1].seconds(200) > 1e6
+    assert Counted.fits <= 2 * 2 * 5 + 1  # a fold and all rows of 200, 400, ... 3,200 at most
 
 
 def test_verbose_says_what_it_will_cost(capsys):
@@ -331,10 +375,10 @@ def test_verbose_says_what_it_will_cost(capsys):
 def test_a_decision_that_does_not_suit_class_variables_is_refused_before_anything_is_fitted():
     X, Y = rows(60)
     Counted.fits = 0
-    with pytest.raises(ValueError, match="The decision 'f1' counts the ones of 0/1 labels"):
-        JointStack([Counted(C=0.1)], decision="f1").fit(X, Y + Y[:, ::-1])
+    with pytest.raises(ValueError, match="The decision 'jaccard' counts the ones of 0/1 labels"):
+        JointStack([Counted(C=0.1)], decision="jaccard").fit(X, Y + Y[:, ::-1])
     assert Counted.fits == 0
-    for loss in ("subset", "hamming"):
+    for loss in ("subset", "hamming", "f1", "micro_f1", "macro_f1"):
         model = JointStack([Counted(C=0.1)], decision=loss, random_state=0).fit(X, Y + Y[:, ::-1])
         np.testing.assert_array_equal(model.predict(X), colabel.decide(model.joint(X), loss))
 
@@ -374,29 +418,6 @@ def test_the_default_on_a_curved_boundary():
     straight = BinaryRelevance().fit(X[:160], Y[:160])
     better = stack.joint(X[160:]).log_prob(Y[160:]) - straight.joint(X[160:]).log_prob(Y[160:])
     assert better.mean() > 0.3
-
-
-def test_workers_change_nothing():
-    X, Y = rows(60)
-    one = JointStack(FAST, random_state=0).fit(X, Y)
-    two = JointStack(FAST, random_state=0, n_jobs=2).fit(X, Y)
-    np.testing.assert_array_equal(one.joint(X).log_prob(Y), two.joint(X).log_prob(Y))
-
-
-def test_saved_and_loaded(tmp_path):
-    X, Y = rows()
-    members = [make_pipeline(KernelFeatures(1.0, 20, random_state=0), CTBN(C=0.1)), *FAST]
-    model = JointStack(members, cv=2, random_state=0).fit(X, Y)
-    colabel.save(model, tmp_path / "model.colabel")
-    again = colabel.load(tmp_path / "model.colabel")
-    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
-    assert again.weights_ == model.weights_
-
-
-def test_in_a_pipeline():
-    X, Y = rows()
-    model = make_pipeline(StandardScaler(), JointStack(FAST, cv=2, random_state=0)).fit(X, Y)
-    assert model.predict(X).shape == Y.shape
 
 
 def test_encoded_labels_are_labels():

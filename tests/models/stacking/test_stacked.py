@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import KFold
@@ -92,14 +91,6 @@ def test_any_probabilistic_estimator(rng):
     np.testing.assert_allclose(by_own.predict_proba(X), by_estimator.predict_proba(X), atol=1e-5)
     assert not hasattr(by_estimator, "C_")
     assert StackedBinaryRelevance(estimator=GaussianNB()).fit(X, Y).predict(X).shape == Y.shape
-
-
-def test_sparse_rows(rng):
-    X, Y = make_data(rng)
-    folds = splits(150)
-    dense = StackedBinaryRelevance(1.0, cv=folds, **TIGHT).fit(X, Y).predict_proba(X)
-    sparse = StackedBinaryRelevance(1.0, cv=folds, **TIGHT).fit(sp.csr_array(X), Y)
-    np.testing.assert_allclose(sparse.predict_proba(sp.csr_array(X)), dense, atol=1e-5)
 
 
 def test_labels_help_each_other(rng):
@@ -201,48 +192,3 @@ def test_weights_reach_both_layers(rng):
     assert svm.fit(X, Y, sample_weight=weight).predict(X).shape == Y.shape
     with pytest.raises(ValueError, match="does not accept sample_weight"):
         StackedBinaryRelevance(estimator=OnlyPredicts()).fit(X, Y, sample_weight=weight)
-
-
-def test_missing_labels_serve_the_others(rng):
-    X, Y = make_data(rng)
-    Y = Y.astype(float)
-    Y[rng.random(Y.shape) < 0.2] = np.nan
-    prob = StackedBinaryRelevance((0.1, 1.0), random_state=0).fit(X, Y).predict_proba(X)
-    known = ~np.isnan(Y)
-    usual = np.maximum(np.nanmean(Y, axis=0), 1 - np.nanmean(Y, axis=0)).mean()
-    assert ((prob > 0.5) == Y)[known].mean() > usual + 0.05
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"first_layer": "both"}, "first_layer='both' must be"),
-        ({"cv": 0.3}, "never holds out some of the rows"),
-        ({"estimator": LinearSVC(), "decision": "f1"}, "decision='f1' needs probabilities"),
-        ({"decision": "best"}, "no decision for the loss"),
-        ({"C": 0.0}, "C=0.0 must be"),
-    ],
-)
-def test_wrong_parameters(rng, params, message):
-    X, Y = make_data(rng)
-    with pytest.raises(ValueError, match=message):
-        StackedBinaryRelevance(**params).fit(X, Y)
-
-
-def share_of_the_commonest(Y):
-    """What is right when every row gets the most common label vector."""
-    return np.unique(Y, axis=0, return_counts=True)[1].max() / len(Y)
-
-
-def test_a_fraction_held_out_serves_in_sample_outputs(rng):
-    X, Y = make_data(rng)
-    model = StackedBinaryRelevance((0.1, 1.0), first_layer="in_sample", cv=0.3, random_state=0)
-    assert set(model.fit(X, Y).C_) <= {0.1, 1.0}
-    assert model.score(X, Y) > share_of_the_commonest(Y)
-
-
-def test_two_folds_are_enough(rng):
-    X, Y = make_data(rng)
-    model = StackedBinaryRelevance((0.1, 1.0), cv=2, random_state=0).fit(X, Y)
-    assert set(model.C_) <= {0.1, 1.0}
-    assert model.score(X, Y) > share_of_the_commonest(Y)

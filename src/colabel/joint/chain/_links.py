@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 
-from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, Rows, label_columns, row_slices
 from colabel.core.compiling import njit
-from colabel.core.label_features import label_columns
 from colabel.labels import MISSING
 from colabel.rules import CompiledRules
 

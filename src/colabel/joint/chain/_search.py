@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -210,11 +210,6 @@ def draw_vectors(
     return draws
 
 
-def is_enumerable(links: Links, known: Codes, effort: Effort) -> Flags:
-    """Rows (n,) whose label vectors that agree with `known` can all be enumerated."""
-    return effort.allows(grown.log_completions(known, links.cardinalities))
-
-
 def parts(links: Links, known: Codes, effort: Effort) -> Iterator[tuple[Indices, bool]]:
     """Yield some rows at a time: those whose vectors can be enumerated, alike in what is known."""
     bits = grown.log_completions(known, links.cardinalities)
@@ -225,12 +220,7 @@ def parts(links: Links, known: Codes, effort: Effort) -> Iterator[tuple[Indices,
         yield part, False
 
 
-def is_mass_enumerable(links: Links, known: Codes, effort: Effort) -> Flags:
-    """Rows (n,) in which the probability of what is known can be enumerated."""
-    return effort.allows(_bits_before_last(links, known))
-
-
-def _bits_before_last(links: Links, known: Codes) -> Array:
+def bits_before_last(links: Links, known: Codes) -> Array:
     """Log2 of the number (n,) of prefixes that agree with `known` up to its last value."""
     before = np.arange(known.shape[1]) < _last_weighed(links, known)[:, None]
     return grown.log_completions(np.where(before, known, np.int32(0)), links.cardinalities)
@@ -239,7 +229,7 @@ def _bits_before_last(links: Links, known: Codes) -> Array:
 def log_mass(links: Links, known: Codes, effort: Effort) -> Array:
     """Log-probability (n,) of the known values; estimated where enumeration is too much."""
     result = np.full(links.n_rows, -np.inf)
-    bits = _bits_before_last(links, known)
+    bits = bits_before_last(links, known)
     few = effort.allows(bits)
     small = few & (bits <= _SMALL_BITS)
     for part in grown.chunks_of(links, np.flatnonzero(small), 2.0**_SMALL_BITS):
@@ -312,7 +302,8 @@ def sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[Array]
         before = draws
         draws, table = step(links, known, before, uniform)
         weighted = before.vector_weight[:, None] * np.exp(table)
-        averaged = _row_sums(before.vectors.rows, weighted, n_rows)
+        sums = [bin_sums(before.vectors.rows, column, n_rows) for column in weighted.T]
+        averaged = np.stack(sums, axis=1)
         with np.errstate(invalid="ignore"):  # a row may have dead ends only
             averaged /= averaged.sum(axis=1, keepdims=True)
         wanted = known[:, position, None]
@@ -338,13 +329,22 @@ def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator
     """Draw vectors given what is known, (size, n, d)."""
     n_rows, d = known.shape
     result = np.empty((size, n_rows, d), dtype=np.int32)
-    bits = _bits_before_last(links, known)
+    bits = bits_before_last(links, known)
     few = effort.allows(bits)
     pending = _pending(links, known)
 
     def extend(part: Indices, prefixes: Prefixes, weight: Array) -> None:
-        some, values = links.take(part), known[part]
-        result[:, part] = _continued(some, values, prefixes, weight, size, rng)
+        """Draw a prefix of each row by its weight (m,), which sums to one; then what comes after.
+
+        The prefixes are those of all rows of the part, ascending.
+        """
+        every = np.arange(len(part))
+        starts = np.searchsorted(prefixes.rows, np.arange(len(part) + 1))
+        which = drawn_entries(weight, starts, rng.random((size, len(part))).T).T
+        draws = Draws(prefixes, every, which, np.zeros(which.shape))
+        while draws.vectors.codes.shape[1] < d:
+            draws, _ = step(links.take(part), known[part], draws, rng.random((size, len(part))))
+        result[:, part] = draws.vectors.codes[draws.which]
 
     for part in grown.chunks_of(links, np.flatnonzero(pending < 0), size):
         extend(part, grown.root(np.arange(len(part))), np.ones(len(part)))
@@ -358,27 +358,6 @@ def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator
     return result
 
 
-def _continued(
-    links: Links, known: Codes, prefixes: Prefixes, weight: Array, size: int, rng: Generator
-) -> Codes:
-    """Draw a prefix of each row by its weight, then the labels after it: codes (size, n, d).
-
-    The prefixes are those of all rows, ascending; their weights (m,) sum to one in each row.
-    """
-    n_rows = links.n_rows
-    starts = np.searchsorted(prefixes.rows, np.arange(n_rows + 1))
-    which = drawn_entries(weight, starts, rng.random((size, n_rows)).T).T
-    draws = Draws(prefixes, np.arange(n_rows), which, np.zeros(which.shape))
-    while draws.vectors.codes.shape[1] < known.shape[1]:
-        draws, _ = step(links, known, draws, rng.random((size, n_rows)))
-    return draws.vectors.codes[draws.which]
-
-
-def _row_sums(rows: Indices, values: Array, n_rows: int) -> Array:
-    """Sum values (m, K) by row, (n, K)."""
-    return np.stack([bin_sums(rows, column, n_rows) for column in values.T], axis=1)
-
-
 MAX_PREFIXES = 1_000_000  # prefixes of one row that an exact search visits before it gives up
 # The same for "auto": all prefixes of 14 labels, a thousand times what a row of sparse tags needs.
 AUTO_PREFIXES = 1 << 15
@@ -389,19 +368,9 @@ _USUAL_WIDTH = 1024  # prefixes of a row and length for which a listing plans it
 _SLACK = 1e-9  # nats; the same prefix may differ by rounding between two calls of a classifier
 
 
-class Found(NamedTuple):
-    """What a search came back with.
-
-    Attributes
-    ----------
-    vectors : Prefixes
-        Complete vectors, among them those the search takes for the k best of each row.
-    cut : (n,)
-        Rows in which a search for the very best was stopped before its end.
-    """
-
-    vectors: Prefixes
-    cut: Flags
+# Complete vectors, among them those that a search takes for the k best of each row; and rows (n,)
+# in which a search for the very best was stopped before its end.
+Candidates = tuple[Prefixes, Flags]
 
 
 class ChainSearch(Protocol):
@@ -417,7 +386,7 @@ class ChainSearch(Protocol):
         """One sentence for `Joint.how`."""
         ...
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Found:
+    def candidates(self, links: Links, known: Codes, k: int) -> Candidates:
         """Return the best vectors of each row.
 
         Parameters
@@ -456,7 +425,7 @@ class BeamSearch:
             return "Modes by greedy search: label by label, the most probable value each time."
         return f"Modes by beam search of width {self.width}."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Found:
+    def candidates(self, links: Links, known: Codes, k: int) -> Candidates:
         width = max(self.width, k)
         rows = np.arange(links.n_rows)
         chunks = grown.chunks_of(links, rows, width)
@@ -464,8 +433,8 @@ class BeamSearch:
         return _uncut(links, grown.joined([grown.nothing(known.shape[1]), *found]))
 
 
-def _uncut(links: Links, vectors: Prefixes) -> Found:
-    return Found(vectors, np.zeros(links.n_rows, dtype=bool))
+def _uncut(links: Links, vectors: Prefixes) -> Candidates:
+    return vectors, np.zeros(links.n_rows, dtype=bool)
 
 
 def _beam(links: Links, known: Codes, rows: Indices, width: int) -> Prefixes:
@@ -518,13 +487,10 @@ class BranchAndBound:
             "prefixes, else by beam search."
         )
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Found:
+    def candidates(self, links: Links, known: Codes, k: int) -> Candidates:
         n_rows, d = links.n_rows, len(links.cardinalities)
-        best = (
-            BeamSearch(max(k, min(_SEED_WIDTH, self.beam_width)))
-            .candidates(links, known, k)
-            .vectors
-        )
+        beam = BeamSearch(max(k, min(_SEED_WIDTH, self.beam_width)))
+        best, _ = beam.candidates(links, known, k)
         bound = _kth(best, n_rows, k)
         ahead = _log_ahead(links, known)
         visited = np.zeros(n_rows, dtype=np.intp)
@@ -552,7 +518,7 @@ class BranchAndBound:
             best = _best(grown.joined([best, *beams]), n_rows, k)
         if self.warns:
             _warn_of_cut(int(cut.sum()), self.max_prefixes)
-        return Found(best, cut)
+        return best, cut
 
 
 def _beams(links: Links, known: Codes, rows: Indices, widest: int) -> Iterator[Prefixes]:
@@ -565,7 +531,7 @@ def _beams(links: Links, known: Codes, rows: Indices, widest: int) -> Iterator[P
             yield _beam(links, known, part, width)
 
 
-def above(links: Links, known: Codes, least: Array, width: int) -> Found:
+def above(links: Links, known: Codes, least: Array, width: int) -> Candidates:
     """Return all vectors of log-probability at least `least` (n,), at most `width` of a row.
 
     There are never more than exp(-least). Level by level, the prefixes that may still begin one
@@ -590,7 +556,7 @@ def above(links: Links, known: Codes, least: Array, width: int) -> Found:
             if (count > most).any():
                 prefixes = _most_probable(prefixes, most)
         found.append(prefixes)
-    return Found(grown.joined(found), cut)
+    return grown.joined(found), cut
 
 
 def _log_ahead(links: Links, known: Codes) -> Array:
@@ -655,11 +621,11 @@ class EpsilonSearch:
             return BranchAndBound().how
         return f"Modes by epsilon-approximate search: exact where P(mode) > {self.epsilon:g}."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Found:
+    def candidates(self, links: Links, known: Codes, k: int) -> Candidates:
         if self.exact:
             return BranchAndBound().candidates(links, known, k)
         d = len(links.cardinalities)
-        greedy = BeamSearch(1).candidates(links, known, 1).vectors
+        greedy, _ = BeamSearch(1).candidates(links, known, 1)
         # the greedy vector is among those reached, so less probable prefixes cannot win
         bound = _kth(greedy, links.n_rows, 1) if k == 1 else np.full(links.n_rows, -np.inf)
         widest = min(
@@ -718,7 +684,7 @@ class MonteCarlo:
     def how(self) -> str:
         return f"Modes: the most probable of {self.n_samples} sampled vectors."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Found:
+    def candidates(self, links: Links, known: Codes, k: int) -> Candidates:
         rows = np.arange(links.n_rows)
         uniforms = shared_uniforms(self.n_samples, len(links.cardinalities), self.seed)
         chunks = grown.chunks_of(links, rows, self.n_samples)

@@ -142,8 +142,8 @@ class Chain(Joint):
         self._effort = effort
         self._known = known  # in chain order
         self._log_evidence: Array | None = None
-        summed = bool(_search.is_enumerable(links, known, effort).all())
-        weighed = bool(_search.is_mass_enumerable(links, known, effort).all())
+        summed = bool(effort.allows(grown.log_completions(known, links.cardinalities)).all())
+        weighed = bool(effort.allows(_search.bits_before_last(links, known)).all())
         answers = {"mode": search.exact, "sums": summed, "log_prob": weighed}
         self.exact = Exactness(question for question, exactly in answers.items() if exactly)
         self.how = f"{search.how} {self._how_sums(summed)}"
@@ -169,31 +169,26 @@ class Chain(Joint):
         joint._set(self.space, self.order, links, self.inference, self._effort, known)
         return joint
 
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors, as `inference` finds them.
-
-        In a tie the smaller code wins at the label earliest in the chain.
-        """
-        return self.top_k_codes(1)[0][:, 0]
-
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first.
+
+        In a tie the smaller code wins at the label earliest in the chain.
 
         Exact with the inference "exact". "greedy" and "beam" return the k
         last survivors of a beam at least k wide, "epsilon" and "monte_carlo" the best of the
         vectors they have seen.
         """
         k = self._at_most_all(k)
-        found = self.inference.candidates(self.links, self._known, k)
-        cut = np.flatnonzero(found.cut)
-        self._take_back(len(cut))
-        vectors = grown.joined([found.vectors, self._of_marginals(cut)])
+        candidates, cut = self.inference.candidates(self.links, self._known, k)
+        self._take_back(int(cut.sum()))
+        vectors = grown.joined([candidates, self._of_marginals(np.flatnonzero(cut))])
         codes, log_prob, count = grown.best_distinct(vectors, self.n_rows, k)
         lacking = np.flatnonzero(count < k)
         if lacking.size and not self.inference.exact:
             # an approximate search ran out of vectors; others may still be possible
-            rest = BranchAndBound().candidates(self.links.take(lacking), self._known[lacking], k)
-            completed = grown.best_distinct(rest.vectors, len(lacking), k)
+            some = self.links.take(lacking), self._known[lacking]
+            rest, _ = BranchAndBound().candidates(*some, k)
+            completed = grown.best_distinct(rest, len(lacking), k)
             codes[lacking], log_prob[lacking], count[lacking] = completed
         fill_impossible(codes, count, self.links.cardinalities)
         return self._to_labels(codes), log_prob - self._evidence_mass()[:, None]
@@ -217,8 +212,8 @@ class Chain(Joint):
     def listed_above(self, least: Array) -> Listed:
         """Return the vectors whose log-probability is at least `least` (n,) in their row."""
         width = self.most_listed if self.lists_all else self.few_listed
-        found = above(self.links, self._known, least + self._evidence_mass(), width)
-        return Listed(found.vectors.rows, self._to_labels(found.vectors.codes), found.cut)
+        vectors, cut = above(self.links, self._known, least + self._evidence_mass(), width)
+        return Listed(vectors.rows, self._to_labels(vectors.codes), cut)
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d).

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.joint.chain._links import Links
 from colabel.labels import MISSING
 

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys
-from colabel.core.chunks import row_slices
-from colabel.core.label_features import column_owner
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, column_owner, row_slices
 from colabel.joint.base import APPROXIMATE, Exactness
 from colabel.joint.elimination import Elimination, eliminate
 from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums, k_best_rows

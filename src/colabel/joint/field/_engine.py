@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.random import Generator
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.threads import map_threads
 from colabel.joint import elimination as passes
@@ -394,15 +393,6 @@ class Half(NamedTuple):
         return cls(labels, codes, one_hot, first[:-1])
 
 
-class Moments(NamedTuple):
-    """The sums of a chunk of m rows, and with `pairs` those of all pairs of values."""
-
-    log_partition: Array  # (m,)
-    best: Indices  # (m,) position of the best vector
-    single: Array  # (m, C) marginals, one column per value
-    pairs: Array | None  # (m, C, C)
-
-
 class Enumeration(FieldEngine):
     """Exact answers from the scores of all label vectors, whose number fits the memory.
 
@@ -430,14 +420,14 @@ class Enumeration(FieldEngine):
             [self._left.first, self._right.first + self._left.one_hot.shape[1]]
         )
         self.note = f"all {self._n_states} label vectors"
+        self._known: tuple[Any, ...] = ()
 
     # Answers
 
     def sums(self) -> FieldSums:
         """Return the partition function and the marginals, computed once."""
-        found = self._moments
-        cuts = self._first[1:]
-        return FieldSums(found.log_partition, np.split(found.single, cuts, axis=1))
+        log_partition, _, single, *_ = self._moments(with_pairs=False)
+        return FieldSums(log_partition, np.split(single, self._first[1:], axis=1))
 
     def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
@@ -445,15 +435,14 @@ class Enumeration(FieldEngine):
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j)."""
-        pairs = self._moments_of_pairs.pairs
-        assert pairs is not None
+        pairs: Array = self._moments(with_pairs=True)[3]
         return pairs[:, self._columns(i), self._columns(j)]
 
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first."""
         k = min(k, self._n_states)
         if k == 1:
-            best = self._moments.best[:, None]
+            best = self._moments(with_pairs=False)[1][:, None]
             codes = self._codes_at(best)
             return codes, self._field.score(codes[:, 0])[:, None]
 
@@ -509,8 +498,8 @@ class Enumeration(FieldEngine):
         np.maximum(found, _FORBIDDEN, out=found)
         return found
 
-    def _sum(self, field: FieldTables, with_pairs: bool) -> Moments:
-        """Return the sums of a chunk of rows."""
+    def _sum(self, field: FieldTables, with_pairs: bool) -> tuple[Any, ...]:
+        """Return the sums of a chunk of rows, see `_moments`."""
         left, right = self._left, self._right
         weights = self._scores(field)
         best = weights.argmax(axis=1)
@@ -530,7 +519,7 @@ class Enumeration(FieldEngine):
         across /= scale[:, None]
         single = np.concatenate([of_left @ left.one_hot, across.sum(axis=1)], axis=1)
         if not with_pairs:
-            return Moments(log_partition, best, single, None)
+            return log_partition, best, single
         n_left = left.one_hot.shape[1]
         pairs = np.empty((*single.shape, single.shape[1]))
         within_left, between, within_right = _blocks(pairs, n_left)
@@ -538,23 +527,17 @@ class Enumeration(FieldEngine):
         between[...] = np.matmul(left.one_hot.T, across)
         within_right[...] = _squares(table.sum(axis=1) / scale, right)
         pairs[:, n_left:, :n_left] = between.transpose(0, 2, 1)
-        return Moments(log_partition, best, single, pairs)
+        return log_partition, best, single, pairs
 
-    @cached_property
-    def _moments(self) -> Moments:
-        if "_moments_of_pairs" in self.__dict__:
-            return self._moments_of_pairs
-        return self._all_moments(with_pairs=False)
+    def _moments(self, *, with_pairs: bool) -> tuple[Any, ...]:
+        """Return log Z (n,), positions (n,) of the best vectors, and marginals (n, C).
 
-    @cached_property
-    def _moments_of_pairs(self) -> Moments:
-        return self._all_moments(with_pairs=True)
-
-    def _all_moments(self, with_pairs: bool) -> Moments:
-        parts = self._by_chunks(lambda chunk: self._sum(self._field.rows(chunk), with_pairs))
-        joined = [np.concatenate(column) for column in zip(*(p[:3] for p in parts), strict=True)]
-        pairs = np.concatenate([p.pairs for p in parts if p.pairs is not None] or [np.empty(0)])
-        return Moments(joined[0], joined[1], joined[2], pairs if with_pairs else None)
+        The marginals have a column per value; with pairs come those of all pairs, (n, C, C).
+        """
+        if len(self._known) < 3 + with_pairs:
+            parts = self._by_chunks(lambda chunk: self._sum(self._field.rows(chunk), with_pairs))
+            self._known = tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        return self._known
 
     # Helpers
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -24,7 +23,6 @@ from colabel.joint.field._engine import (
     FieldEngine,
     FieldOptions,
     FieldReport,
-    FieldSums,
     JunctionTree,
 )
 from colabel.joint.field._tables import FieldTables, checked_field, checked_start
@@ -91,13 +89,6 @@ def _require(fits: bool, field: FieldTables, options: FieldOptions, what: str) -
             f"{len(field.edges)} edges: {what} need more than memory={options.memory} bytes. "
             "Raise memory, or use engine='auto' or 'belief_propagation'."
         )
-
-
-class Part(NamedTuple):
-    """A connected component: its labels (ascending) and the engine that answers for them."""
-
-    labels: Indices
-    engine: FieldEngine
 
 
 class PairwiseField(Joint):
@@ -241,11 +232,12 @@ class PairwiseField(Joint):
         self._options = options
         self._row_keys = row_keys
         self._start = start
+        # the labels of each connected component, ascending, and the engine that answers for them
         self._parts = [
-            Part(labels, engine_of(field.restricted(labels), options, row_keys, start[:, labels]))
+            (labels, engine_of(field.restricted(labels), options, row_keys, start[:, labels]))
             for labels in field.components()
         ]
-        self.exact = common(part.engine.exact for part in self._parts)
+        self.exact = common(engine.exact for _, engine in self._parts)
         self.how = self._sentence()
 
     def _with(
@@ -276,28 +268,33 @@ class PairwiseField(Joint):
     @property
     def engine(self) -> str:
         """Names of the engines in use, joined by " + "; "closed_form" if there are no edges."""
-        names = dict.fromkeys(part.engine.name for part in self._parts)
+        names = dict.fromkeys(engine.name for _, engine in self._parts)
         used = [name for name in names if name != "closed_form"]
         return " + ".join(used) or "closed_form"
 
     @property
     def report(self) -> FieldReport:
         """How each component is answered; this runs belief propagation if it has not run."""
-        return FieldReport(tuple(self._report_of(part) for part in self._parts))
-
-    def _report_of(self, part: Part) -> ComponentReport:
-        labels, engine = part
-        names = tuple(self.space.names[i] for i in labels)
-        return ComponentReport(
-            names, engine.name, engine.exact, engine.treewidth, engine.ended(), engine.note
+        return FieldReport(
+            tuple(
+                ComponentReport(
+                    tuple(self.space.names[i] for i in labels),
+                    engine.name,
+                    engine.exact,
+                    engine.treewidth,
+                    engine.ended(),
+                    engine.note,
+                )
+                for labels, engine in self._parts
+            )
         )
 
     def _sentence(self) -> str:
         """Say in a sentence how the answers are computed."""
         counts: dict[str, int] = {}
-        for part in self._parts:
-            name = part.engine.name.replace("_", " ")
-            counts[name] = counts.get(name, 0) + len(part.labels)
+        for labels, engine in self._parts:
+            name = engine.name.replace("_", " ")
+            counts[name] = counts.get(name, 0) + len(labels)
         listed = ", ".join(f"{name} ({count} labels)" for name, count in counts.items())
         listed = listed.replace("(1 labels)", "(1 label)")
         said = f"{str(self.exact).capitalize()}: {listed}"
@@ -322,8 +319,8 @@ class PairwiseField(Joint):
         """Return P(y_i) for each label as an array (n, K_i)."""
         self.log_partition()  # which refuses rows without any possible vector
         found: dict[int, Array] = {}
-        for labels, summary in zip(self._labels, self._part_sums, strict=True):
-            found.update(zip(labels, summary.marginals, strict=True))
+        for labels, engine in self._parts:
+            found.update(zip(labels, engine.sums().marginals, strict=True))
         return [found[i] for i in range(self.space.n_labels)]
 
     def log_partition(self) -> Array:
@@ -379,11 +376,11 @@ class PairwiseField(Joint):
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
-        order = np.argsort(np.concatenate(self._labels))
-        codes, scores = self._parts[0].engine.k_best(k)
-        for part in self._parts[1:]:
-            codes, scores = _merged(codes, scores, *part.engine.k_best(k), k)
-        codes = codes[:, :, order]
+        (_, first), *others = self._parts
+        codes, scores = first.k_best(k)
+        for _, engine in others:
+            codes, scores = _merged(codes, scores, *engine.k_best(k), k)
+        codes = codes[:, :, np.argsort(np.concatenate([labels for labels, _ in self._parts]))]
         if self._field.is_far:  # the scores told which are the best, not how probable they are
             each = [self.log_prob_codes(vectors) for vectors in codes.transpose(1, 0, 2)]
             return codes, np.stack(each, axis=1)
@@ -443,7 +440,7 @@ class PairwiseField(Joint):
                 "average -log_prob over sample(size), or raise `memory` for an exact engine."
             )
         self.log_partition()
-        return np.asarray(sum(part.engine.entropy() for part in self._parts))
+        return np.asarray(sum(engine.entropy() for _, engine in self._parts))
 
     # Rules
 
@@ -475,30 +472,19 @@ class PairwiseField(Joint):
 
     # Helpers
 
-    @property
-    def _labels(self) -> list[Indices]:
-        return [part.labels for part in self._parts]
-
-    @property
-    def _part_sums(self) -> list[FieldSums]:
-        return [part.engine.sums() for part in self._parts]
-
     @cached_property
     def _long_partition(self) -> Array:
         """Return log Z (3, n) as a long number."""
-        terms = [
-            term
-            for part in self._part_sums
-            for term in (
-                [part.log_partition] if part.long_partition is None else part.long_partition
-            )
-        ]
+        terms: list[Array] = []
+        for _, engine in self._parts:
+            log_partition, _, long = engine.sums()
+            terms.extend([log_partition] if long is None else long)
         return long_sum(terms, (self.n_rows,))
 
     @cached_property
     def _log_partition(self) -> Array:
         """Return log Z (n,), -inf where no vector is possible."""
-        found: Array = np.sum([part.log_partition for part in self._part_sums], axis=0)
+        found: Array = np.sum([own.sums().log_partition for _, own in self._parts], axis=0)
         return found
 
 

@@ -16,9 +16,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
-from colabel.core.chunks import row_slices
-from colabel.core.label_features import column_owner
+from colabel.core.arrays import Array, Codes, Indices, Keys, Rows, column_owner, row_slices
 from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.elimination import draw

@@ -16,9 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, Rows
-from colabel.core.chunks import row_slices
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Indices,
+    Keys,
+    Rows,
+    column_owner,
+    label_columns,
+    row_slices,
+)
 from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import check_integer
 from colabel.core.threads import map_threads, n_threads

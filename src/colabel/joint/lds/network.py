@@ -18,19 +18,18 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Indices, Keys
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, Keys, row_slices
 from colabel.core.compiling import njit
 from colabel.core.schema import (
+    CODES,
     Below,
     Between,
-    CodesOf,
     Dims,
     Distribution,
     Fields,
     Is,
-    refuse_cycles,
-    refuse_unless,
+    check_acyclic,
+    check_that,
     stored,
 )
 from colabel.core.threads import map_threads
@@ -356,8 +355,8 @@ class DependencySets:
         sizes, parents = fields["cardinalities"], fields["parents"]
         for label, above in enumerate(parents):
             ascending = list(above) == sorted(set(above)) and label not in above
-            refuse_unless(ascending, "parents are damaged")
-        refuse_cycles(parents)
+            check_that(ascending, "parents are damaged")
+        check_acyclic(parents)
         dims["states"] = tuple(
             math.prod(sizes[i] for i in (*above, k)) for k, above in enumerate(parents)
         )
@@ -509,7 +508,7 @@ class LDSNetwork:
     sets: Annotated[DependencySets, "d sizes states"]
     columns: Annotated[FeatureColumns, "p values"]
     alpha: Annotated[Array, "d max(states)", Between(0.0, 1.0)]
-    vectors: Annotated[Codes, "u d", CodesOf()]
+    vectors: Annotated[Codes, "u d", CODES]
     vector_weights: Annotated[Array, "u", Between(0.0)]
     theta: Annotated[Array, "u d p", Distribution(axis=1)]
     phi: Annotated[Array, "d max(states) sum(values)", Between(0.0, 1.0)]

@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
 from colabel.core.numeric import as_bytes, bin_sums
 from colabel.core.threads import map_threads
 from colabel.joint.base import EXACT, Exactness, Joint, Listed
@@ -472,24 +471,22 @@ class VectorList(Joint):
 
         For library code: unlike after `given_codes` a list may be empty, its `log_total` -inf.
         """
-        agree = self._agrees(evidence)
-        weights = self._given_weights(np.flatnonzero(agree))
-        return self._with(kept_entries(agree, self.indptr), self.indices[agree], weights)
+        return self._kept(self._agrees(evidence))
 
     def _obeying(self, rules: CompiledRules) -> tuple[VectorList, Array]:
         obeys = rules.may_hold(self.vectors)[self.indices]
         mass = row_log_sum(self.log_weights[obeys], kept_entries(obeys, self.indptr))
-        keep = obeys | np.isneginf(mass)[self._row]
-        indptr = kept_entries(keep, self.indptr)
-        entries = np.flatnonzero(keep)
-        joint = self._with(indptr, self.indices[entries], self._given_weights(entries))
-        return joint, np.minimum(mass, 0.0)
+        return self._kept(obeys | np.isneginf(mass)[self._row]), np.minimum(mass, 0.0)
 
     def obeying_only(self, rules: CompiledRules) -> VectorList:
         """Return the lists without the vectors that break rules; a list may be empty."""
-        obeys = np.flatnonzero(rules.may_hold(self.vectors)[self.indices])
-        indptr = np.searchsorted(obeys, self.indptr)
-        return self._with(indptr, self.indices[obeys], self._given_weights(obeys))
+        return self._kept(rules.may_hold(self.vectors)[self.indices])
+
+    def _kept(self, keep: Flags) -> VectorList:
+        """Return the lists of the marked entries (N,) alone."""
+        entries = np.flatnonzero(keep)
+        indptr = kept_entries(keep, self.indptr)
+        return self._with(indptr, self.indices[entries], self._given_weights(entries))
 
     def _given_weights(self, entries: Indices) -> Array:
         """Log-weights of some entries as they were given, for those left to be told apart."""

@@ -7,7 +7,7 @@ groups of rows are solved together, so that one pass serves them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, UsedColumns, is_sparse
 from colabel.learn.chunks.chunked_data import ChunkedData, joined_rows
-from colabel.learn.conditional import Folds, RowGroup, TrainingData
+from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.design import (
     LARGEST_ROTATION,
     Axes,
@@ -28,7 +28,7 @@ from colabel.learn.design import (
 from colabel.learn.glm.lbfgs import LBFGS, Objective, hessian_cost
 from colabel.learn.glm.losses import Sums
 from colabel.learn.glm.path import Block, LocalRows, Tasks
-from colabel.learn.linear import Batch, LinearLearning, RowsInMemory
+from colabel.learn.linear import Asked, Batch, LinearLearning, batches_in_memory
 
 # Rows whose folds are scored together: each fold's own are few of them.
 _HELD_OUT_AT_ONCE = 1 << 14
@@ -54,18 +54,18 @@ def coordinates_of(data: ChunkedData) -> Axes | Columns:
     """Find the coordinates of rows: at most one pass, and one for extra features."""
     if data.sparse:
         if "filled" not in data.known:
-            data.known["filled"] = data.total(_filled_columns)
+            data.known["filled"] = data.sum(_filled_columns)
         used = UsedColumns.among(data.known["filled"] > 0, data.n_extra + 1)
         width = data.n_features + data.n_extra + 1 if used is None else len(used.positions)
         return Columns(used, None, width, data.n_extra)
     if "axes" not in data.known:
         with_gram = data.n_features <= LARGEST_ROTATION
-        moments = data.total(_moments, with_gram, combine=Moments.pooled)
+        moments = data.sum(_moments, with_gram, combine=Moments.pooled)
         data.known["axes"] = moments.axes(data.n_rows)
     axes: Axes = data.known["axes"]
     if not data.n_extra:
         return axes
-    mean = data.total(_extra_sums) / data.total_weight
+    mean = data.sum(_extra_sums) / data.total_weight
     return Axes(np.concatenate([axes.mean, mean]), axes.basis, data.n_extra)
 
 
@@ -78,7 +78,7 @@ class Survey(NamedTuple):
     Attributes
     ----------
     n_rows, weight : (G,)
-    energy : (G, q)
+    squares : (G, q)
         Weighted sums of squares of the coordinates.
     filled : (G, q)
         Number of rows in which each coordinate is stored; of sparse rows.
@@ -88,16 +88,16 @@ class Survey(NamedTuple):
 
     n_rows: Indices
     weight: Array
-    energy: Array
+    squares: Array
     filled: Indices
     counts: Array
 
     def scale(self, sparse: bool) -> Array:
         """See `Design.scale`, (G, q)."""
         if not sparse:
-            return self.energy
-        mean = self.energy.sum(axis=1) / np.maximum(1, self.used().sum(axis=1))
-        scales: Array = half_way(self.energy, mean[:, None])
+            return self.squares
+        mean = self.squares.sum(axis=1) / np.maximum(1, self.used().sum(axis=1))
+        scales: Array = half_way(self.squares, mean[:, None])
         return scales
 
     def used(self) -> Flags:
@@ -115,7 +115,7 @@ def _survey(
     fold: Indices | None,
     *selected: Flags | None,
 ) -> Survey:
-    found = []
+    found: list[Any] = []
     place = np.zeros(part.n_rows, dtype=np.intp) if fold is None else fold.astype(np.intp) + 1
     rows, weight = Design.at(design, part.X, part.weight, part.extra), part.row_weights
     cells = place[:, None] * part.n_labels + np.arange(part.n_labels)
@@ -131,13 +131,14 @@ def _survey(
         if is_sparse(own.rows):
             filled = np.bincount(own.rows.indices, minlength=design.n_coordinates)
             filled[-1 - design.n_extra :] = 1
-        found.append(Survey(len(at), weight[at].sum(), own.energy(), filled, counts.reshape(shape)))  # type: ignore[arg-type]
+        squares = own.sum_of_squares()
+        found.append((len(at), weight[at].sum(), squares, filled, counts.reshape(shape)))
     return Survey(*(np.stack(each) for each in zip(*found, strict=True)))
 
 
 @dataclass(frozen=True)
 class ChunkedRows:
-    """The rows of groups in chunks; see `RowsInMemory` and `LocalRows`.
+    """The rows of groups in chunks; see `LocalRows`.
 
     All groups, folds and targets of a call are solved together, as far as they have the same number
     of values: a pass over the rows is what costs. A group of very few rows, which in memory is
@@ -145,66 +146,64 @@ class ChunkedRows:
 
     Attributes
     ----------
-    groups : sequence of RowGroup
-    folds, offset, over
-        Known for each part of the rows; see `LinearLearning.cross_validate`.
+    learning : LinearLearning
+    asked : Asked
+        Folds, offsets and `over` are known for each part of the rows.
     design : Axes or Columns
     survey : Survey
-    few : {group: RowsInMemory}
+    few : {group: (LinearLearning, Asked)}
         Groups that were brought here.
     """
 
     learning: LinearLearning
-    groups: Sequence[RowGroup]
-    folds: Any
-    offset: Any
-    over: Any
+    asked: Asked
     design: Axes | Columns
     survey: Survey
-    few: dict[int, RowsInMemory] = field(default_factory=dict)
-    n_jobs = 1  # Dask spreads the chunks
+    few: dict[int, tuple[LinearLearning, Asked]] = field(default_factory=dict)
     coordinates = None
 
     @classmethod
-    def of(
-        cls, learning: Any, groups: Any, folds: Any, offsets: Any, over: Any, constant: bool
-    ) -> ChunkedRows:
+    def of(cls, learning: LinearLearning, asked: Asked) -> ChunkedRows:
         """Look at the groups: one pass, and one to bring those of few rows here."""
         data: Any = learning.data
         whole: Axes | Columns = learning.design
-        design = Axes(np.zeros(0), None) if constant else whole
+        groups, folds = asked.groups, asked.folds
+        design = Axes(np.zeros(0), None) if asked.constant else whole
         n_folds, fold = (0, None) if folds is None else (folds.n_folds, folds.at_rows)
         every, n_values = [group.rows for group in groups], max(data.cardinalities)
-        survey: Survey = data.total(_survey, design, n_folds, n_values, fold, *every)
-        found = cls(learning, groups, folds, offsets, over, design, survey)
+        survey: Survey = data.sum(_survey, design, n_folds, n_values, fold, *every)
+        found = cls(learning, asked, design, survey)
         size = whole.n_coordinates, whole.n_extra
         few = [
             index
             for index, (group, n) in enumerate(zip(groups, survey.n_rows, strict=True))
             if group.rows is not None and len(group.targets) and prefers_row_space(int(n), *size)
         ]
-        if constant or not few:
+        if asked.constant or not few:
             return found
-        known = (fold, offsets, over, *(every[index] for index in few))
-        brought = data.total(_bring, *known, combine=_brought_together)
-        for index, (part, of_row, offset, own_over) in zip(few, brought, strict=True):
+        known = (fold, asked.offsets, asked.over, *(every[index] for index in few))
+        brought = data.sum(_bring, *known, combine=_brought_together)
+        for index, (part, of_row, offset, over) in zip(few, brought, strict=True):
             here = Design.at(whole, part.X, part.weight, part.extra)
-            local = replace(learning, data=part, design=here)
             group = replace(groups[index], rows=np.arange(part.n_rows))
             own_folds = None if folds is None else Folds(of_row, n_folds)
-            found.few[index] = RowsInMemory(local, (group,), own_folds, offset, own_over, False)
+            own = Asked((group,), own_folds, offset, over)
+            found.few[index] = replace(learning, data=part, design=here), own
         return found
 
     def batches(self, n_fits: int) -> list[Batch]:
         """Targets of all groups that have as many values, and those of each group brought here."""
-        found = [
-            batch._replace(group=np.full_like(batch.group, index))
-            for index, here in self.few.items()
-            for batch in here.batches(n_fits)
-        ]
+        found = []
+        for index, (learning, asked) in self.few.items():
+            for batch in batches_in_memory(learning, asked, n_fits):
+
+                def rows(own: Batch, of_one: Any = batch.rows) -> Any:
+                    return of_one(own._replace(group=np.zeros_like(own.group)))
+
+                found.append(batch._replace(group=np.full_like(batch.group, index), rows=rows))
         every = [
             (n_classes, index, position, label)
-            for index, group in enumerate(self.groups)
+            for index, group in enumerate(self.asked.groups)
             if index not in self.few
             for n_classes, positions, labels in self.learning.by_size(group)
             for position, label in zip(positions, labels, strict=True)
@@ -215,15 +214,14 @@ class ChunkedRows:
             step = max(1, _MOST_COEFFICIENTS // size)
             for start in range(0, len(alike), step):
                 group, position, label = alike[start : start + step].T
-                found.append(Batch(group, position, label, n_classes))
+                together = lambda batch: (self, batch.group, batch.label)  # noqa: E731
+                found.append(Batch(group, position, label, n_classes, together))
         return found
 
-    def rows(self, batch: Batch) -> tuple[Any, Indices, Indices]:
-        """See `RowsInMemory.rows`."""
-        here = self.few.get(int(batch.group[0]))
-        if here is not None:
-            return here.rows(batch._replace(group=np.zeros_like(batch.group)))
-        return self, batch.group, batch.label
+    @property
+    def offset(self) -> Any:
+        """Scores from which the tasks deviate, if they do."""
+        return self.asked.offsets
 
     def counts(self, tasks: Tasks, n_folds: int) -> Array:
         """See `LocalRows.counts`."""
@@ -236,13 +234,13 @@ class ChunkedRows:
             return None
         return self.survey.used()[tasks.group][:, None].astype(np.float64)
 
-    def total(self, function: Any, block: Block, *arguments: Any, **options: Any) -> Any:
+    def sum(self, function: Any, block: Block, *arguments: Any, **options: Any) -> Any:
         """Sum ``function(local blocks, *arguments)`` over the chunks: one pass."""
         travelling = replace(block, rows=self.design)
-        fold = None if self.folds is None else self.folds.at_rows
-        known = (fold, self.offset, self.over, *(group.rows for group in self.groups))
-        data: Any = self.learning.data
-        return data.total(_at_part, function, travelling, arguments, *known, **options)
+        asked, data = self.asked, self.learning.data
+        fold = None if asked.folds is None else asked.folds.at_rows
+        known = (fold, asked.offsets, asked.over, *(group.rows for group in asked.groups))
+        return data.sum(_at_part, function, travelling, arguments, *known, **options)
 
     def objective(self, block: Block, solver: LBFGS, coef: Array) -> ChunksObjective:
         scale = self.survey.scale(isinstance(self.design, Columns))[block.tasks.group][:, None]
@@ -250,14 +248,14 @@ class ChunkedRows:
 
     def slope_objective(self, block: Block, coef: Array) -> tuple[ChunksObjective, Any]:
         """See `LocalRows.slope_objective`; one pass finds the scales."""
-        scale = self.total(_slope_scale, block)
+        scale = self.sum(_slope_scale, block)
         objective = ChunksObjective(self, block, scale, coef, by_slope=True)
         return objective, objective
 
     def held_out(self, block: Block, coef: Array) -> Array:
         """See `LocalRows.held_out`: one pass."""
-        over = (self.design.back(coef),)
-        found: Array = self.total(_held_out, block, *over, rows_at_once=_HELD_OUT_AT_ONCE)
+        over = (self.design.rotate_back(coef),)
+        found: Array = self.sum(_held_out, block, *over, rows_at_once=_HELD_OUT_AT_ONCE)
         return found
 
 
@@ -275,7 +273,7 @@ def _at_part(
 
     def blocks() -> Iterator[tuple[Indices, Block]]:
         tasks = block.tasks
-        whole = Design.at(block.rows, part.X, part.weight, part.extra, turned=False)
+        whole = Design.at(block.rows, part.X, part.weight, part.extra, rotated=False)
         codes = np.ascontiguousarray(part.codes.T, dtype=np.int16)
         for number in np.unique(tasks.group):
             marks = selected[number]
@@ -400,12 +398,12 @@ class ChunksObjective(Objective):
         return n_tasks, n_scores, n_coordinates
 
     def _of_rows(self, coef: Array) -> Array:
-        return coef if self._by_slope else self._rows.design.back(coef)
+        return coef if self._by_slope else self._rows.design.rotate_back(coef)
 
     def _evaluate(self) -> None:
         point = self._of_rows(self._coef)
-        self.sums, slope = self._rows.total(_at, self._block, point, self._by_slope)
-        self._gradient = slope if self._by_slope else self._rows.design.to_axes(slope)
+        self.sums, slope = self._rows.sum(_at, self._block, point, self._by_slope)
+        self._gradient = slope if self._by_slope else self._rows.design.rotate(slope)
 
     def gradient(self) -> Array:
         return self._gradient.copy()
@@ -425,17 +423,17 @@ class ChunksObjective(Objective):
 
     def hessian(self, tasks: Indices) -> Array:
         design, coef = self._rows.design, self._of_rows(self._coef[tasks])
-        found = self._rows.total(_hessian, self._block.take(tasks), coef)
-        turned = design.to_axes(found)  # (t, K, q, K, q), either side
-        turned = design.to_axes(turned.transpose(0, 3, 4, 1, 2))
-        size = turned.shape[1] * turned.shape[2]
-        return turned.reshape(len(tasks), size, size)
+        found = self._rows.sum(_hessian, self._block.take(tasks), coef)
+        rotated = design.rotate(found)  # (t, K, q, K, q), either side
+        rotated = design.rotate(rotated.transpose(0, 3, 4, 1, 2))
+        size = rotated.shape[1] * rotated.shape[2]
+        return rotated.reshape(len(tasks), size, size)
 
     def curvature_along(self, direction: Array) -> tuple[Any, Any]:
         self._from, self._direction = self._coef, direction
         point, ahead = self._of_rows(self._coef), self._of_rows(direction)
         known = (self._block, point, self._by_slope, ahead)
-        found: tuple[Any, Any] = self._rows.total(_along, *known, combine=_joined)
+        found: tuple[Any, Any] = self._rows.sum(_along, *known, combine=_joined)
         return found
 
     def move(self, length: Array) -> Array:

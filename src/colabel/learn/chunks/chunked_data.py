@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, Flags, Indices, is_dask, is_sparse, one_entry_each
 from colabel.core.hashing import mix
 from colabel.core.journal import Journal
-from colabel.core.optional import require
-from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
+from colabel.core.lazy import require
+from colabel.core.parameters import LARGEST_FEATURE, check_weight_range
 from colabel.core.threads import one_blas_thread
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.conditional import AtFolds, FoldModels, LabelSummary, Rows, TrainingData
-from colabel.learn.row_chance import FoldRule, RowRanks, column_range, wider_range
+from colabel.learn.row_hashing import FoldRule, RowRanks, column_range, wider_range
 
 Result = TypeVar("Result")
 PassCounter = Callable[[int], None]
@@ -198,7 +198,7 @@ class ChunkedFolds:
 
     @property
     def at_rows(self) -> AtRows:
-        """The folds of the rows, as an argument of `ChunkedData.total`."""
+        """The folds of the rows, as an argument of `ChunkedData.sum`."""
         return AtRows(_own_fold, self)
 
     def rows_outside(self, *folds: int) -> AtRows:
@@ -212,7 +212,7 @@ class ChunkedFolds:
 
 @dataclass(frozen=True, eq=False)
 class AtRows:
-    """An argument of `ChunkedData.total` that is as long as the rows: computed for each part.
+    """An argument of `ChunkedData.sum` that is as long as the rows: computed for each part.
 
     Attributes
     ----------
@@ -347,7 +347,7 @@ class ChunkedData(Rows):
         """The rows that have a value of a label."""
         return AtRows(partial(_with_value, label, value))
 
-    def total(
+    def sum(
         self,
         function: Callable[..., Result],
         *arguments: Any,
@@ -432,7 +432,7 @@ class ChunkedData(Rows):
 
     def gathered(self, *selected: Any) -> list[TrainingData]:
         """Bring rows here, for each selection (None: all) those that it marks. They must be few."""
-        return self.total(_selected, *selected, combine=_joined_parts)
+        return self.sum(_selected, *selected, combine=_joined_parts)
 
     def sampled(self, n_rows: int, seed: int) -> TrainingData:
         """Bring about so many rows here, drawn at random; all, where they are no more."""
@@ -718,5 +718,5 @@ def _checked(part: TrainingData, checks: tuple[tuple[str, ...] | None, bool]) ->
                 "finite numbers that are not negative."
             )
         if part.weight.any():
-            refuse_extreme_weights(part.weight)
+            check_weight_range(part.weight)
     return part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,59 +19,8 @@ from colabel.learn.crf.pseudo_likelihood import (
     Score,
     pair_sums,
 )
-from colabel.learn.design import Axes, Columns, Design, half_way
+from colabel.learn.design import Design
 from colabel.learn.structure.screening import score_statistics
-
-
-@dataclass(frozen=True)
-class SummedDesign(Design):
-    """A design whose rows are in chunks: of them only the energies (q,) are here.
-
-    Attributes
-    ----------
-    chunked : Axes, Columns or None
-        None for one constant that all rows share.
-    energies : (q,)
-    """
-
-    chunked: Axes | Columns | None = None
-    energies: Any = None
-
-    @property
-    def n_coordinates(self) -> int:
-        return len(self.energies)
-
-    def energy(self) -> Array:
-        return np.array(self.energies)
-
-    def scale(self) -> Array:
-        energy = self.energy()
-        sparse = isinstance(self.chunked, Columns)
-        return half_way(energy, energy.mean()) if sparse else energy
-
-    def of_part(self, part: TrainingData, *, turned: bool) -> Design:
-        """Rows of a part, turned to the coordinates or (cheaper) only centred."""
-        if self.chunked is None:
-            return Design.constant(part.n_features, part.row_weights)
-        design = Design.at(self.chunked, part.X, part.weight, part.extra, turned)
-        return design if self.level == 1.0 else design.with_level(self.level)
-
-    def of_rows(self, theta: Array) -> Array:
-        """Parameters (q, c) of coordinates as those of centred rows."""
-        return theta if self.chunked is None else self.chunked.back(theta.T).T
-
-    def gradient(self, slope: Array) -> Array:
-        """Gradients by parameters of centred rows as gradients by coordinates."""
-        return slope if self.chunked is None else self.chunked.to_axes(slope.T).T
-
-
-class _Look(NamedTuple):
-    """Energies (q,), number of rows of positive weight, weight, weights of the labels' values."""
-
-    energy: Array
-    n_heavy: int
-    weight: float
-    values: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -81,61 +30,55 @@ class ChunkedFieldData:
     Attributes
     ----------
     data : ChunkedData
-    nodes, edges : SummedDesign
-    look : _Look
-        Of these rows.
+    nodes, edges : Design
+        Without rows; of these rows only the sums of squares are here.
+    n_heavy : int
+        Number of rows of positive weight.
+    total_weight : float
+    values : d arrays (K_i,)
+        Weight of the rows with each value of each label.
     selected : AtRows or None
         Which of the rows of `data` these are; None for all.
     """
 
     data: ChunkedData
-    nodes: SummedDesign
-    edges: SummedDesign
-    look: _Look
+    nodes: Design
+    edges: Design
+    n_heavy: int = 0
+    total_weight: float = 0.0
+    values: tuple[Array, ...] = ()
     selected: Any = None
 
     @classmethod
-    def of(cls, data: ChunkedData, design: Any, edge_columns: Indices) -> ChunkedFieldData:
-        """Find the energies of the coordinates in one pass."""
+    def of(cls, data: ChunkedData, coordinates: Any, edge_columns: Indices) -> ChunkedFieldData:
+        """Find the sums of squares of the coordinates in one pass."""
         if len(edge_columns) not in (0, data.n_features):
             raise TypeError(
                 "edge_features as a list of columns does not learn from Dask arrays: give"
                 ' "all" or "none".'
             )
-        look = data.total(_look, None, design)
-        nodes = SummedDesign(None, None, None, design, chunked=design)
-        if len(edge_columns):
-            level = float(np.sqrt(look.energy[:-1].sum() / look.weight)) or 1.0
-            edges = replace(nodes, level=level)
-        else:
-            constant = Design.constant(data.n_features).coordinates
-            edges = SummedDesign(None, None, None, constant, shared=True)
-        return cls(data, nodes, edges, look)._with_energies()
-
-    def _with_energies(self) -> ChunkedFieldData:
-        energy, weight = self.look.energy, self.look.weight
-        of_edges = np.append(energy[:-1], self.edges.level**2 * weight)
-        if self.edges.chunked is None:
-            of_edges = np.array([weight])
-        nodes = replace(self.nodes, energies=energy)
-        return replace(self, nodes=nodes, edges=replace(self.edges, energies=of_edges))
+        nodes = Design(None, None, None, coordinates)
+        if not len(edge_columns):
+            edges = replace(Design.constant(data.n_features), rows=None)
+            return cls(data, nodes, edges).rows(None)
+        rows = cls(data, nodes, nodes).rows(None)
+        squares, weight = rows.nodes.squares, rows.total_weight
+        level = float(np.sqrt(squares[:-1].sum() / weight)) or 1.0
+        squares = np.append(squares[:-1], level**2 * weight)
+        return replace(rows, edges=replace(nodes, level=level, squares=squares))
 
     def rows(self, selected: Any) -> ChunkedFieldData:
         """Return some of the rows: one pass."""
-        look = self.data.total(_look, selected, self.nodes.chunked)
-        return replace(self, look=look, selected=selected)._with_energies()
+        squares, n_heavy, weight, values = self.data.sum(_look, selected, self.nodes.coordinates)
+        of_edges = np.append(squares[:-1], self.edges.level**2 * weight)
+        of_edges = of_edges[-1:] if self.edges.shared else of_edges
+        nodes, edges = replace(self.nodes, squares=squares), replace(self.edges, squares=of_edges)
+        return ChunkedFieldData(self.data, nodes, edges, n_heavy, weight, values, selected)
 
-    @property
-    def total_weight(self) -> float:
-        """Sum of the row weights."""
-        return self.look.weight
-
-    def total(self, function: Callable[..., Any], *arguments: Any, combine: Any = added) -> Any:
+    def sum(self, function: Callable[..., Any], *arguments: Any, combine: Any = added) -> Any:
         """Sum ``function(FieldData, *arguments)`` over the chunks of these rows: one pass."""
         designs = (self.nodes, self.edges)
-        return self.data.total(
-            _at_part, self.selected, designs, function, arguments, combine=combine
-        )
+        return self.data.sum(_at_part, self.selected, designs, function, arguments, combine=combine)
 
     def objective(self, make: Callable[..., Any], layout: FieldLayout) -> ChunkedLikelihood:
         return ChunkedLikelihood(self, layout, make)
@@ -144,31 +87,43 @@ class ChunkedFieldData:
         return ChunkedScores(self, score, layout, self.of_rows(theta))
 
     def varied(self) -> Flags:
-        return np.array([(own > 0).sum() > 1 for own in self.look.values])
+        return np.array([(own > 0).sum() > 1 for own in self.values])
 
     def dependence(self, node: Array, layout: FieldLayout) -> Array:
-        sums = self.total(pair_sums, self.nodes.of_rows(node), layout)
+        sums = self.sum(pair_sums, _of_rows(self.nodes, node), layout)
         return score_statistics(sums, layout.cardinalities)
 
     def few(self, n_rows: int) -> FieldData:
         """See `FieldData.few`: the same rows, brought here."""
-        step = max(1, -(-self.look.n_heavy // n_rows))
-        counts = self.data.total(_n_heavy, self.selected, combine=operator.add)
+        step = max(1, -(-self.n_heavy // n_rows))
+        counts = self.data.sum(_n_heavy, self.selected, combine=operator.add)
         first, n_heavy = np.array(counts).T
         before = np.cumsum(n_heavy) - n_heavy
-        found = self.data.total(_every, self.selected, step, first, before, combine=joined_rows)
-        return _field_data(found, (self.nodes, self.edges), turned=True)
+        rows = self.data.sum(_every, self.selected, step, first, before, combine=joined_rows)
+        return _field_data(rows, (self.nodes, self.edges), rotated=True)
 
     def of_rows(self, theta: Parameters) -> Parameters:
         """Parameters of coordinates as those of centred rows."""
-        return Parameters(self.nodes.of_rows(theta.node), self.edges.of_rows(theta.edge))
+        return Parameters(_of_rows(self.nodes, theta.node), _of_rows(self.edges, theta.edge))
+
+
+def _of_rows(design: Design, theta: Array) -> Array:
+    """Parameters (q, c) of coordinates as those of centred rows."""
+    return theta if design.shared else design.coordinates.rotate_back(theta.T).T
 
 
 def _field_data(
-    part: TrainingData, designs: tuple[SummedDesign, SummedDesign], *, turned: bool = False
+    part: TrainingData, designs: tuple[Design, Design], *, rotated: bool = False
 ) -> FieldData:
-    """Return a part in memory."""
-    nodes, edges = (design.of_part(part, turned=turned) for design in designs)
+    """Return a part in memory, in the coordinates or (cheaper) only centred."""
+
+    def local(design: Design) -> Design:
+        if design.shared:
+            return Design.constant(part.n_features, part.row_weights)
+        rows = Design.at(design.coordinates, part.X, part.weight, part.extra, rotated)
+        return rows if design.level == 1.0 else rows.with_level(design.level)
+
+    nodes, edges = map(local, designs)
     codes = np.ascontiguousarray(part.codes, dtype=np.int32)
     return FieldData(nodes, edges, codes, part.row_weights)
 
@@ -192,14 +147,15 @@ class ChunkedLikelihood:
         """Return the objective and its gradient: one pass."""
         rows = self.data
         of_rows = rows.of_rows(theta)
-        value, slope = rows.total(_asked, self.make, self.layout, "value_and_gradient", of_rows)
-        gradient = Parameters(rows.nodes.gradient(slope.node), rows.edges.gradient(slope.edge))
-        return value, gradient
+        value, slope = rows.sum(_asked, self.make, self.layout, "value_and_gradient", of_rows)
+        parts = zip((rows.nodes, rows.edges), slope, strict=True)
+        rotated = (own if d.shared else d.coordinates.rotate(own.T).T for d, own in parts)
+        return value, Parameters(*rotated)
 
     def value(self, theta: Parameters) -> float:
         """Return the objective alone."""
         of_rows = self.data.of_rows(theta)
-        return float(self.data.total(_asked, self.make, self.layout, "value", of_rows))
+        return float(self.data.sum(_asked, self.make, self.layout, "value", of_rows))
 
 
 @dataclass(frozen=True)
@@ -213,11 +169,11 @@ class ChunkedScores:
 
     def total(self) -> float:
         """Sum of the scores, by weight: one pass."""
-        return float(self.data.total(_score_sum, self._spec))
+        return float(self.data.sum(_score_sum, self._spec))
 
     def below(self, best: ChunkedScores) -> tuple[float, float]:
         """See `RowScores.below`: one pass."""
-        lost, squared = self.data.total(_loss_sums, self._spec, best._spec)
+        lost, squared = self.data.sum(_loss_sums, self._spec, best._spec)
         return float(lost), float(squared)
 
     @property
@@ -225,18 +181,19 @@ class ChunkedScores:
         return self.score, self.layout, self.theta
 
 
-def _look(part: TrainingData, marks: Flags | None, design: Axes | Columns) -> _Look:
+def _look(part: TrainingData, marks: Flags | None, coordinates: Any) -> tuple[Any, ...]:
+    """Sums of squares (q,), number of rows of positive weight, weight, and that of all values."""
     part = part if marks is None else part.take(marks)
-    labels = LabelSummary.of(part)
-    weight = float(part.row_weights.sum())
-    n_heavy = int((part.row_weights > 0).sum())
-    return _Look(Design.at(design, part.X, part.weight).energy(), n_heavy, weight, labels.weights)
+    weight = part.row_weights
+    squares = Design.at(coordinates, part.X, part.weight).sum_of_squares()
+    n_heavy = int((weight > 0).sum())
+    return squares, n_heavy, float(weight.sum()), LabelSummary.of(part).weights
 
 
 def _at_part(
     part: TrainingData,
     marks: Flags | None,
-    designs: tuple[SummedDesign, SummedDesign],
+    designs: tuple[Design, Design],
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
 ) -> Any:

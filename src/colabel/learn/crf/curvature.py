@@ -2,7 +2,7 @@ r"""Coordinates in which the objective of a field is nearly round.
 
 The scores of a field are features times parameters, :math:`X \theta`, with :math:`\theta` of shape
 (coordinates, columns). Where a row's curvature by its scores is about the same matrix A for all
-rows, the Hessian of the objective is about the Kronecker product of the features' energies
+rows, the Hessian of the objective is about the Kronecker product of the features' sums of squares
 :math:`e_k = \sum_n x_{nk}^2` and A, plus twice the ridge :math:`\Lambda`. With
 :math:`U^\top A U = D` and :math:`U^\top \Lambda U = I`, all of it is diagonal in
 :math:`Z = \theta U^{-\top}`; times the square roots of :math:`e_k D_c + 2` it is round.
@@ -29,8 +29,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from colabel.core.arrays import Array, Codes, Indices
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Indices, row_slices
 from colabel.core.numeric import as_bytes
 from colabel.learn.crf.pseudo_likelihood import FieldData, FieldLayout, Parameters, PseudoLikelihood
 
@@ -352,7 +351,7 @@ class StateLikelihood:
     def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
         """Return the objective and its gradient."""
         data = self.data
-        node, edge = data.nodes.times(theta.node), data.edges.times(theta.edge)
+        node, edge = data.nodes.matmat(theta.node), data.edges.matmat(theta.edge)
         node_slope, edge_slope = np.empty_like(node), np.zeros_like(edge)
         value = 0.0
         for part in self._blocks():
@@ -368,11 +367,11 @@ class StateLikelihood:
                 edge_slope[0] += self._edge.T @ prob.sum(axis=0) - own_edges
             else:
                 edge_slope[part] = (self._edge.T @ prob.T).T - missed @ self._own_edge[part]
-        return value, Parameters(data.nodes.pullback(node_slope), data.edges.pullback(edge_slope))
+        return value, Parameters(data.nodes.rmatmat(node_slope), data.edges.rmatmat(edge_slope))
 
     def log_likelihood(self, theta: Parameters) -> Array:
         """Return the log-probability of every row's labels, (n,)."""
-        node, edge = self.data.nodes.times(theta.node), self.data.edges.times(theta.edge)
+        node, edge = self.data.nodes.matmat(theta.node), self.data.edges.matmat(theta.edge)
         parts = [self._probabilities(node, edge, part)[1] for part in self._blocks()]
         return np.concatenate(parts)
 
@@ -412,9 +411,9 @@ def curvature_blocks(
     to ``starts[b + 1]``.
     """
     blocks = [np.zeros((size, size)) for size in np.diff(starts)]
-    edge = data.edges.times(theta.edge)
+    edge = data.edges.matmat(theta.edge)
     every = np.broadcast_to(edge, (len(data.codes), edge.shape[1]))
-    scores = np.hstack([data.nodes.times(theta.node), every])
+    scores = np.hstack([data.nodes.matmat(theta.node), every])
     for i, size in enumerate(layout.cardinalities):
         # Only the columns of variable i and of its edges move its conditional probability.
         own, edge_columns = layout.restrict((layout.edges == i).any(axis=1))
@@ -464,13 +463,13 @@ class _Block:
     scale: Array
 
     @classmethod
-    def of(cls, energy: Array, blocks: list[Array], ridge: Array) -> _Block:
-        """From energies (q,), blocks of the columns' curvature and ridge strengths (c,).
+    def of(cls, squares: Array, blocks: list[Array], ridge: Array) -> _Block:
+        """From sums of squares (q,), blocks of the columns' curvature and ridge strengths (c,).
 
         The blocks are those on the diagonal, one or more; what lies outside counts as zero.
         """
         highest = max(float(np.diag(block).max(initial=0.0)) for block in blocks)
-        ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
+        ridge = np.maximum(ridge, _FLOOR * max(highest * float(squares.max()), 1e-300))
         sizes = np.array([len(block) for block in blocks])
         starts = np.cumsum(sizes) - sizes
         along, bases = np.zeros(len(ridge)), list(blocks)
@@ -488,14 +487,14 @@ class _Block:
         if len(bases) > 1:
             filled = [sp.csr_array(axes) for axes in bases if len(axes)]
             basis = sp.csr_array(sp.block_diag(filled, format="csr") if filled else (0, 0))
-        scale = np.sqrt(energy[:, None] * np.maximum(along, 0.0) + 2.0)
+        scale = np.sqrt(squares[:, None] * np.maximum(along, 0.0) + 2.0)
         return cls(basis, basis.T * ridge, scale)
 
-    def enter(self, matrix: Array) -> Array:
+    def to_basis(self, matrix: Array) -> Array:
         """Parameters to round coordinates."""
         return np.asarray(matrix @ self.inverse.T) * self.scale
 
-    def leave(self, coordinates: Array) -> Array:
+    def from_basis(self, coordinates: Array) -> Array:
         """Round coordinates to parameters."""
         return np.asarray((coordinates / self.scale) @ self.basis.T)
 
@@ -509,9 +508,9 @@ def round_coordinates(
 ) -> Interactions | RoundCoordinates:
     """Return coordinates for a field, from its curvature at `theta`.
 
-    In these flat vectors the penalised objective has about unit curvature everywhere. `enter` takes
-    parameters to coordinates and `leave` back; `gradient` takes the gradient by parameters to that
-    by coordinates.
+    In these flat vectors the penalised objective has about unit curvature everywhere. `to_basis`
+    takes parameters to coordinates and `from_basis` back; `gradient` takes the gradient by
+    parameters to that by coordinates.
     """
     few = layout.is_binary and data.edges.shared and layout.n_edges and penalty.free
     return (Interactions if few else RoundCoordinates)(data, layout, penalty, theta)
@@ -548,9 +547,9 @@ class Interactions:
         )
         self._scale = np.sqrt(data.total_weight * curvature + 2.0 * penalty.ridge / 3.0)
         ridge = penalty.node[layout.label_of_column]
-        self._node = _Block.of(data.nodes.energy(), list(alone[:, None, None]), ridge)
+        self._node = _Block.of(data.nodes.sum_of_squares(), list(alone[:, None, None]), ridge)
 
-    def enter(self, theta: Parameters) -> Array:
+    def to_basis(self, theta: Parameters) -> Array:
         """Return the coordinates of parameters; tables become the shortest of their effect."""
         w00, w01, w10 = theta.edge.reshape(-1, 3).T
         strength = w01 + w10 - w00
@@ -558,12 +557,13 @@ class Interactions:
         node = theta.node.copy()
         node[-1] += self._gathered(w00 - w10 + strength * mean_right, self._left)
         node[-1] += self._gathered(w00 - w01 + strength * mean_left, self._right)
-        return _flat([self._node.enter(node), strength * self._scale])
+        return _flat([self._node.to_basis(node), strength * self._scale])
 
-    def leave(self, flat: Array) -> Parameters:
+    def from_basis(self, flat: Array) -> Parameters:
         """Return the parameters at coordinates."""
         cut = int(np.prod(self._shape))
-        node, strength = self._node.leave(flat[:cut].reshape(self._shape)), flat[cut:] / self._scale
+        node = self._node.from_basis(flat[:cut].reshape(self._shape))
+        strength = flat[cut:] / self._scale
         for end, mean in zip((self._left, self._right), self._means, strict=True):
             node[-1] += self._gathered(strength * (2.0 / 3.0 - mean), end)
         edge = strength[:, None] * np.array([-1.0, 1.0, 1.0]) / 3.0
@@ -616,35 +616,35 @@ class RoundCoordinates:
             n_node_blocks = len(layout.sizes)
         blocks = curvature_blocks(data.few(_ROWS), layout, theta, starts)
         ridge = np.repeat([*penalty.node, penalty.ridge], [*(layout.sizes - 1), end - cut])
-        energies = [data.nodes.energy(), data.edges.energy()]
+        squares = [data.nodes.sum_of_squares(), data.edges.sum_of_squares()]
         if self._together:
-            self._blocks = [_Block.of(energies[0], blocks, ridge)]
+            self._blocks = [_Block.of(squares[0], blocks, ridge)]
         else:
             parts = blocks[:n_node_blocks], blocks[n_node_blocks:] or [np.zeros((0, 0))]
             ridges = np.split(ridge, [cut])
-            self._blocks = [_Block.of(*own) for own in zip(energies, parts, ridges, strict=True)]
+            self._blocks = [_Block.of(*own) for own in zip(squares, parts, ridges, strict=True)]
 
-    def enter(self, theta: Parameters) -> Array:
+    def to_basis(self, theta: Parameters) -> Array:
         """Return the coordinates of parameters."""
         parts = self._parts(theta, self._level)
-        return _flat([b.enter(part) for b, part in zip(self._blocks, parts, strict=True)])
+        return _flat([b.to_basis(part) for b, part in zip(self._blocks, parts, strict=True)])
 
     def gradient(self, slope: Parameters) -> Array:
         """Return the gradient by coordinates, given the gradient by parameters."""
         parts = self._parts(slope, 1.0 / self._level)
         return _flat([b.gradient(part) for b, part in zip(self._blocks, parts, strict=True)])
 
-    def leave(self, flat: Array) -> Parameters:
+    def from_basis(self, flat: Array) -> Parameters:
         """Return the parameters at coordinates."""
         if self._together:
             (block,) = self._blocks
-            both = block.leave(flat.reshape(block.scale.shape))
+            both = block.from_basis(flat.reshape(block.scale.shape))
             node, edge = both[:, : self._cut].copy(), both[:, self._cut :].copy()
             edge[-1] /= self._level
             return Parameters(node, edge)
         cut = int(np.prod(self._shapes[0]))
         node, edge = (
-            block.leave(part.reshape(shape))
+            block.from_basis(part.reshape(shape))
             for block, part, shape in zip(
                 self._blocks, (flat[:cut], flat[cut:]), self._shapes, strict=True
             )
@@ -703,13 +703,13 @@ def tune(
     coordinates = round_coordinates(objective.data, layout, penalty, start)
 
     def mean_objective(flat: Array) -> tuple[float, Array]:
-        theta = coordinates.leave(flat)
+        theta = coordinates.from_basis(flat)
         value, slope = objective.value_and_gradient(theta)
         ridge, ridge_slope = penalty.smooth(theta, layout)
         whole = Parameters(slope.node + ridge_slope.node, slope.edge + ridge_slope.edge)
         return (value + ridge) / total, coordinates.gradient(whole) / total
 
-    first = coordinates.enter(start)
+    first = coordinates.to_basis(start)
     if not first.size:
         return start, 0, True  # every variable has a single value
     options: Any = {
@@ -724,4 +724,4 @@ def tune(
     found = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
     # A line search that can no longer improve has reached rounding error, not failed.
     converged = found.status == 0 or "ABNORMAL" in str(found.message)
-    return coordinates.leave(found.x), int(found.nit), bool(converged)
+    return coordinates.from_basis(found.x), int(found.nit), bool(converged)

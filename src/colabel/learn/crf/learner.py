@@ -37,7 +37,7 @@ from colabel.learn.crf.pseudo_likelihood import (
     Score,
     all_pairs,
 )
-from colabel.learn.design import Columns, Design
+from colabel.learn.design import Axes, Design
 from colabel.learn.linear import LinearLearning, LinearModels
 
 MakeObjective = Callable[[FieldData, FieldLayout], PseudoLikelihood | StateLikelihood]
@@ -64,7 +64,7 @@ def held_out_score(data: FieldData, layout: FieldLayout, theta: Parameters) -> A
     return np.asarray(PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1))
 
 
-def announces_truth(
+def mode_is_true(
     data: FieldData, layout: FieldLayout, theta: Parameters, independent: Array
 ) -> Array:
     """Say (n,) in which rows the mode is the true vector, by 1 or 0.
@@ -77,7 +77,7 @@ def announces_truth(
     independent : (q_v, node columns)
         Independent regressions, whose answer the search for the mode starts from.
     """
-    alone = [table.argmax(axis=1) for table in layout.node_tables(data.nodes.times(independent))]
+    alone = [table.argmax(axis=1) for table in layout.node_tables(data.nodes.matmat(independent))]
     modes = _field(data, layout, theta, start=np.stack(alone, axis=1)).mode_codes()
     return np.asarray((modes == data.codes).all(axis=1), dtype=np.float64)
 
@@ -88,8 +88,8 @@ def _field(
     sizes = layout.cardinalities
     names = tuple(f"y{i}" for i in range(len(sizes)))
     space = LabelSpace(names, tuple(map(np.arange, sizes)), "matrix")
-    nodes = layout.node_tables(data.nodes.times(theta.node))
-    edges = layout.edge_tables(data.edges.times(theta.edge))
+    nodes = layout.node_tables(data.nodes.matmat(theta.node))
+    edges = layout.edge_tables(data.edges.matmat(theta.edge))
     return PairwiseField(space, nodes, layout.edges, edges, n_jobs=1, **options)
 
 
@@ -314,8 +314,8 @@ class FieldLearner:
         whole = self._problem(rows, None, models.coef, data.cardinalities)
         ridges, groups = self.ridges, self.groups
         if ridges is None:
-            energy = float(rows.edges.energy().sum())
-            ridges = [share * energy for share in _RIDGE_GRID]
+            squares = float(rows.edges.sum_of_squares().sum())
+            ridges = [share * squares for share in _RIDGE_GRID]
         if groups is None:
             limit = 0.0  # about the smallest for which no edge is present
             if whole.layout.n_edges:
@@ -344,16 +344,13 @@ class FieldLearner:
             lambda: None,
         )
         tuned, profile = final
-        nodes = rows.nodes.leave(tuned.theta.node.T).T
+        nodes = rows.nodes.from_basis(tuned.theta.node.T).T
         if self.constant == "free":  # labels without edges keep their independent regression
             alone = ~np.isin(tuned.layout.label_of_column, tuned.layout.edges)
             nodes[:, alone] = _node_matrix(models.coef, data.cardinalities)[:, alone]
-        fitted = FittedField(
-            tuned.layout,
-            nodes,
-            rows.edges.leave(tuned.theta.edge.T).T if len(self.edge_columns) else tuned.theta.edge,
-            self.edge_columns,
-        )
+        edges = tuned.theta.edge
+        edges = rows.edges.from_basis(edges.T).T if len(self.edge_columns) else edges
+        fitted = FittedField(tuned.layout, nodes, edges, self.edge_columns)
         chosen = (ridge, group, ridge_scores, group_scores)
         n_iter = max(1, tuned.n_iter)
         return LearnedField(fitted, *chosen, whole.layout.edges, profile, n_iter, tuned.converged)
@@ -396,7 +393,7 @@ class FieldLearner:
             if self.centred or is_sparse(X):
                 return Design.of(X, weight)
             rows = np.column_stack([X, np.ones(len(X))])
-            return Design(rows, None, weight, Columns(None))
+            return Design(rows, None, weight, Axes(np.zeros(X.shape[1]), None))
 
         nodes = nodes if self.centred else design(data.X)
         edges = Design.constant(data.n_features, weight)
@@ -415,7 +412,7 @@ class FieldLearner:
         coef: Sequence[Array],
         cardinalities: tuple[int, ...],
     ) -> FieldProblem:
-        node = train.nodes.enter(_node_matrix(coef, cardinalities).T).T
+        node = train.nodes.to_basis(_node_matrix(coef, cardinalities).T).T
         alone = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
         edges = candidate_edges(train, node, alone, self.most_candidates)
         layout = FieldLayout(cardinalities, edges)
@@ -464,7 +461,7 @@ class FieldLearner:
             if problem.held_out is None or problem.score is not held_out_score or few:
                 return tuned.scores, np.empty(0)
             some, start = problem.held_out.few(_MODES), problem.start.node
-            return tuned.scores, announces_truth(some, tuned.layout, tuned.theta, start)
+            return tuned.scores, mode_is_true(some, tuned.layout, tuned.theta, start)
 
         for strength in sorted(ridges, reverse=True):
             parts = self._at_folds(point, folds)

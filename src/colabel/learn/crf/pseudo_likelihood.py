@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.compiling import njit
 from colabel.core.exponential import ORDERED, exp_of_negative, log_one_plus
-from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
+from colabel.core.schema import Below, Between, Dims, Fields, Is, check_that, stored
 from colabel.learn.design import Design
 from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
 
@@ -64,8 +64,8 @@ class FieldLayout:
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         edges, sizes = fields["edges"], np.asarray(fields["cardinalities"], dtype=np.intp)
-        refuse_unless((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
-        refuse_unless(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
+        check_that((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
+        check_that(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
         dims["nodes"] = int((sizes - 1).sum())
         dims["cells"] = int((sizes[edges[:, 0]] * sizes[edges[:, 1]] - 1).sum())
 
@@ -390,7 +390,7 @@ class RowScores:
 
 def pair_sums(data: FieldData, node: Array, layout: FieldLayout) -> tuple[Array, Array]:
     """Sums over rows that `score_statistics` needs."""
-    tables = layout.node_tables(data.nodes.times(node))
+    tables = layout.node_tables(data.nodes.matmat(node))
     log_prob = [table - np.logaddexp.reduce(table, axis=1)[:, None] for table in tables]
     scores = [(np.diff(table) if table.shape[1] == 2 else table).T for table in log_prob]
     return score_sums(label_residuals(scores, data.codes, layout.cardinalities), data.weight)
@@ -435,7 +435,7 @@ class PseudoLikelihood:
         log_prob, node_slope, edge_slope = self._terms(theta)
         value = -float(self.data.weight @ log_prob.sum(axis=1))
         gradient = Parameters(
-            self.data.nodes.pullback(node_slope), self.data.edges.pullback(edge_slope)
+            self.data.nodes.rmatmat(node_slope), self.data.edges.rmatmat(edge_slope)
         )
         return value, gradient
 
@@ -449,8 +449,8 @@ class PseudoLikelihood:
 
     def _terms(self, theta: Parameters) -> tuple[Array, Array, Array]:
         data, layout = self.data, self.layout
-        node = data.nodes.times(theta.node)
-        edge = data.edges.times(theta.edge)
+        node = data.nodes.matmat(theta.node)
+        edge = data.edges.matmat(theta.edge)
         log_prob = np.empty(data.codes.shape)
         node_slope, edge_slope = np.empty_like(node), np.empty_like(edge)
         if layout.is_binary and data.edges.shared:

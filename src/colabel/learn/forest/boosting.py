@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.tree import ExtraTreeRegressor
 
-from colabel.core.arrays import Array, Indices, dense, is_sparse
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.arrays import Array, Indices, column_owner, dense, is_sparse, label_columns
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads, one_blas_thread

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes, Flags
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, column_owner, label_columns, row_slices
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner, label_columns
-from colabel.core.schema import Between, Dims, Distribution, Fields, Is, refuse_unless, stored
+from colabel.core.schema import Between, Dims, Distribution, Fields, Is, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
@@ -32,7 +30,7 @@ from colabel.learn.forest.forest import (
     mean_over_trees,
     row_blocks,
 )
-from colabel.learn.row_chance import copies
+from colabel.learn.row_hashing import copies
 
 _BYTES_AT_ONCE = 1 << 25  # of counts in leaves; those of all trees would fill the memory
 
@@ -51,7 +49,7 @@ def label_frequencies(
 ) -> tuple[Singles, Array]:
     """Smoothed frequencies in all leaves, and their averages out of bag, each row left out.
 
-    Label values stand in columns (`core.label_features`): one for the value 1 of a variable of two
+    Label values stand in columns (`core.arrays`): one for the value 1 of a variable of two
     values, K for one of K. Trees share no leaf, so that some at a time are counted and forgotten.
 
     Parameters
@@ -160,7 +158,7 @@ class LabelForest:
         for variable in np.flatnonzero(np.asarray(dims["sizes"]) != 2):
             total = fields["frequencies"][:, owner == variable].sum(axis=1, dtype=np.float64)
             one = np.abs(total - 1.0).max(initial=0.0) <= _ROUNDING
-            refuse_unless(one, "frequencies holds probabilities that do not sum to one")
+            check_that(one, "frequencies holds probabilities that do not sum to one")
 
     @classmethod
     def of(

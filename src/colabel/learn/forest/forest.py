@@ -16,11 +16,10 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse, row_slices
 from colabel.core.compiling import njit
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Ascending, Below, Between, Dims, Fields, Is, refuse_unless, stored
+from colabel.core.schema import ASCENDING, Below, Between, Dims, Fields, Is, check_that, stored
 from colabel.core.threads import map_threads, n_threads, one_blas_thread
 
 Singles = NDArray[np.float32]
@@ -161,7 +160,7 @@ class Forest:
     """
 
     n_features: Annotated[int, Between(1, 2**31 - 1), Is("p")]
-    roots: Annotated[Indices, "_", Ascending()]
+    roots: Annotated[Indices, "_", ASCENDING]
     feature: Annotated[Codes, "nodes", Below("p", or_none=True)]
     threshold: Annotated[Singles, "nodes", Between(-_LARGEST_SINGLE, _LARGEST_SINGLE)]
     children: Annotated[Codes, "nodes 2", Below("nodes", or_none=True)]
@@ -174,21 +173,21 @@ class Forest:
         roots, feature, children = fields["roots"], fields["feature"], fields["children"]
         n_nodes = dims["nodes"]
         whole = len(roots) > 1 and roots[0] == 0 and roots[-1] == n_nodes
-        refuse_unless(whole, "the trees do not follow one another")
+        check_that(whole, "the trees do not follow one another")
         inner = np.flatnonzero(feature >= 0)
         below = children[inner]
-        refuse_unless(
+        check_that(
             (children[feature < 0] == -1).all() and (below >= 0).all(),
             "a node is neither a leaf without children nor a split with two",
         )
         tree = np.searchsorted(roots, inner, side="right")
-        refuse_unless(
+        check_that(
             (below > inner[:, None]).all() and (below < roots[tree][:, None]).all(),
             "the children of a node do not come after it in its tree",
         )
         reached = np.bincount(below.ravel(), minlength=n_nodes)
         reached[roots[:-1]] += 1
-        refuse_unless((reached == 1).all(), "a node has no parent, or two")
+        check_that((reached == 1).all(), "a node has no parent, or two")
         dims["leaves"] = int(n_nodes - len(inner))
         dims["trees"] = len(roots) - 1
 

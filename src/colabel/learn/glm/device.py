@@ -9,13 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Indices, is_sparse, like, xp_of
-from colabel.learn.design import half_way
+from colabel.core.arrays import Array, Indices, is_sparse, xp_of
 
 Tensor = Any  # torch.Tensor: torch is imported only where a device is asked for
 
@@ -143,8 +142,8 @@ def sent_rows(design: Any, device: str, tol: float, dense: bool) -> Any:
         sent, columns = (_csr(part, device, dtype) for part in (rows, design.columns))
     weight = np.ones(design.n_rows) if design.weight is None else design.weight
     weight = torch.as_tensor(weight).to(device, dtype)
-    scales = torch.as_tensor(design.scale()).to(device)
-    return replace(design, rows=sent, columns=columns, weight=weight, scales=scales)
+    squares = torch.as_tensor(design.sum_of_squares()).to(device)
+    return replace(design, rows=sent, columns=columns, weight=weight, squares=squares)
 
 
 def _csr(matrix: Any, device: str, dtype: Any) -> Tensor:
@@ -155,74 +154,6 @@ def _csr(matrix: Any, device: str, dtype: Any) -> Tensor:
         warnings.simplefilter("ignore", UserWarning)
         values = torch.as_tensor(matrix.data).to(device, dtype)
         return torch.sparse_csr_tensor(*index, values, size=matrix.shape)
-
-
-@dataclass(frozen=True)
-class GroupedRows:
-    """Rows of P groups, padded to m each: a design whose products are batched.
-
-    Attributes
-    ----------
-    rows : (P, m, q)
-    of_group : (P, m)
-        Weights; zero for padding.
-    group, slot : (c,)
-        Group of each score, and its place among the scores of the group.
-    halfway : bool
-        See `Design.scale`.
-    """
-
-    rows: Tensor
-    of_group: Tensor
-    group: Tensor
-    slot: Tensor
-    halfway: bool
-
-    @classmethod
-    def of(cls, rows: Tensor, weight: Tensor, group: Indices, halfway: bool) -> GroupedRows:
-        """Rows for scores of groups (c,), those of a group in any places."""
-        order = np.argsort(group, kind="stable")
-        slot = np.empty(len(group), dtype=np.intp)
-        slot[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
-        return cls(rows, weight, like(group, rows), like(slot, rows), halfway)
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.rows.shape[1])
-
-    @property
-    def n_coordinates(self) -> int:
-        return int(self.rows.shape[2])
-
-    @property
-    def weight(self) -> Tensor:
-        """Weights (c, m) of the rows of each score."""
-        return self.of_group[self.group]
-
-    def _batched(self, factor: Tensor, matrices: Tensor) -> Tensor:
-        shape = (len(self.rows), int(self.slot.max()) + 1, factor.shape[1])
-        spread = matrices.new_zeros(shape)
-        spread[self.group, self.slot] = factor.to(spread.dtype)
-        return (spread @ matrices)[self.group, self.slot]
-
-    def scores(self, coef: Tensor) -> Tensor:
-        """(c, q) -> (c, m)."""
-        return self._batched(coef, self.rows.transpose(1, 2))
-
-    def pulled(self, residual: Tensor) -> Tensor:
-        """(c, m) -> (c, q), the transposed product."""
-        return self._batched(residual, self.rows).double()
-
-    def scale(self) -> Tensor:
-        """See `Design.scale`, (c, q)."""
-        energy = ((self.rows**2).transpose(1, 2) @ self.of_group[:, :, None])[:, :, 0].double()
-        if self.halfway:
-            energy = half_way(energy, energy.mean(1)[:, None])
-        return energy[self.group]
-
-    def of_tasks(self, scores: Tensor) -> GroupedRows:
-        """Return the rows for some of the scores."""
-        return replace(self, group=self.group[scores], slot=self.slot[scores])
 
 
 def move(
@@ -287,8 +218,8 @@ def quasi_newton_direction(
         found = found - shares[slot][:, None] * changes[lanes, slot]
     scaled = found / diagonal
     if inverse.shape[1]:
-        turned = (inverse[lanes] @ found[:, :, None])[:, :, 0]
-        scaled = turned.where(known[lanes][:, None], scaled)
+        rotated = (inverse[lanes] @ found[:, :, None])[:, :, 0]
+        scaled = rotated.where(known[lanes][:, None], scaled)
     found = scaled
     for slot in reversed(slots):
         rho = inverse_products[lanes, slot]

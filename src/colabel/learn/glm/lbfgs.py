@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from colabel.core.arrays import Array, Flags, Indices, cast, host, like, positions, xp_of
+from colabel.core.progress import check_deadline
 from colabel.learn.glm import device
 from colabel.learn.glm.losses import Loss, Sums, quasi_newton_direction
 
@@ -90,11 +91,12 @@ class OwnScores:
     Attributes
     ----------
     feature : (c, n)
-    weight : (n,), (c, n) or None
+    score_weight : (n,), (c, n) or None
+        Weights of the rows.
     """
 
     feature: Any
-    weight: Any
+    score_weight: Any
     n_coordinates: int = 2
 
     @property
@@ -105,21 +107,21 @@ class OwnScores:
         coef = cast(coef, self.feature.dtype)
         return coef[:, :1] * self.feature + coef[:, 1:]
 
-    def pulled(self, residual: Any) -> Any:
+    def rmatvec(self, residual: Any) -> Any:
         xp = xp_of(residual)
         sums = xp.einsum("cn,cn->c", residual, self.feature), residual.sum(1)
         return cast(xp.stack(sums, 1), xp.float64)
 
     def scale(self) -> Array:
         xp = xp_of(self.feature)
-        weight = xp.ones_like(self.feature[0]) if self.weight is None else self.weight
-        energy = (weight * self.feature**2).sum(1)
-        found: Array = xp.stack([energy, (weight + 0.0 * self.feature).sum(1)], 1)
-        return found
+        weight = xp.ones_like(self.feature[0]) if self.score_weight is None else self.score_weight
+        squares = (weight * self.feature**2).sum(1)
+        scales: Array = xp.stack([squares, (weight + 0.0 * self.feature).sum(1)], 1)
+        return scales
 
     def of_tasks(self, scores: Flags) -> OwnScores:
         """Return what is left when only some scores (c,) remain."""
-        weight = self.weight
+        weight = self.score_weight
         if weight is not None and weight.ndim > 1:
             weight = weight[scores]
         return OwnScores(self.feature[scores], weight)
@@ -135,7 +137,7 @@ class RowsObjective(Objective):
 
     Parameters
     ----------
-    design : Design, GroupedRows or OwnScores
+    design : Design or OwnScores
     loss : Loss
     targets : (T, n)
         Classes, negative where a row does not belong to the task.
@@ -169,7 +171,7 @@ class RowsObjective(Objective):
 
     def _weight(self) -> Any:
         """Weights (n,), or (T, n) where tasks have rows of their own."""
-        weight = self._design.weight
+        weight = self._design.score_weight
         return weight if weight is None or weight.ndim == 1 else weight[:: self._scores.shape[1]]
 
     def _evaluate(self, steps: Array) -> None:
@@ -180,8 +182,8 @@ class RowsObjective(Objective):
     def gradient(self) -> Array:
         """Gradients (T, K, q) at the present point."""
         flat = self._residual.reshape(-1, self._design.n_rows)
-        found: Array = self._design.pulled(flat).reshape(self.shape)
-        return found
+        gradient: Array = self._design.rmatvec(flat).reshape(self.shape)
+        return gradient
 
     def diagonal(self) -> Array:
         """About the diagonal of the Hessians, (T, K, q)."""
@@ -197,11 +199,12 @@ class RowsObjective(Objective):
     @property
     def hessian_cost(self) -> float:
         """Iterations that take about as long as the Hessians; infinite where there are none."""
-        dense = getattr(self._design, "columns", self) is None  # sparse rows have theirs
-        n_rows, soft = self._design.n_rows, getattr(self._loss, "soft", False)
-        if soft or not dense or n_rows < 2:
+        design, soft = self._design, getattr(self._loss, "soft", False)
+        # sparse rows have columns, groups lanes, and the scores' own features neither
+        dense = getattr(design, "columns", design) is None and design.lanes is None
+        if soft or not dense or design.n_rows < 2:
             return np.inf
-        return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)
+        return hessian_cost(*self.shape, design.n_rows, _MOST_IN_HESSIANS)
 
     @cached_property
     def _scaled_rows(self) -> tuple[Any, Any, Any]:
@@ -502,8 +505,8 @@ class LBFGS:
 
     def objective(self, design: Any, loss: Loss, targets: Any, scores: Any) -> RowsObjective:
         """Return the losses of tasks, as exact as the tolerance needs; see `RowsObjective`."""
-        single = self.tol >= _SINGLE and hasattr(design, "in_single")
-        return RowsObjective(design.in_single() if single else design, loss, targets, scores)
+        design = design.in_single() if self.tol >= _SINGLE else design
+        return RowsObjective(design, loss, targets, scores)
 
     def solve(
         self, objective: Any, ridge: Ridge, start: Array, pairs: CurvaturePairs | None = None
@@ -539,6 +542,7 @@ class LBFGS:
         since, length = xp.zeros_like(losses), xp.ones_like(losses)
         first = since + np.inf
         for iteration in range(self.max_iter + 1):
+            check_deadline()
             direction, slope, decrement = _direction(objective, task, ridge, gradient, pairs)
             slow = ~done & (self._iterations_left(decrement, first, since) > cost)
             if slow.any():

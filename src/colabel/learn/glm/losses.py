@@ -290,7 +290,7 @@ def quasi_newton_direction(
     n_tasks, n_coordinates = gradient.shape
     n_pairs = steps.shape[1]
     direction = np.empty((n_tasks, n_coordinates))
-    share, turned = np.empty(n_pairs), np.empty(n_coordinates)
+    share, rotated = np.empty(n_pairs), np.empty(n_coordinates)
     for task in range(n_tasks):
         p = direction[task]
         lane = lanes[task]
@@ -311,9 +311,9 @@ def quasi_newton_direction(
                 dot = 0.0
                 for other in range(n_coordinates):
                     dot += inverse[lane, q, other] * p[other]
-                turned[q] = dot
+                rotated[q] = dot
             for q in range(n_coordinates):
-                p[q] = turned[q]
+                p[q] = rotated[q]
         else:
             for q in range(n_coordinates):
                 p[q] /= diagonal[task, q]

@@ -24,9 +24,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, cast, host, like, xp_of
-from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
+from colabel.core.schema import Between, Dims, Fields, bind, check_that, stored
 from colabel.learn.conditional import scores_of
-from colabel.learn.glm.device import GroupedRows
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, OwnScores, Ridge, RowsObjective
 from colabel.learn.glm.losses import Loss, loss_for
 
@@ -154,8 +153,8 @@ class FittedTasks:
     def _check_stored(fields: Fields, dims: Dims) -> None:
         most = 0.0 if dims["c"] == 2 else 1.0  # of two values, none is ever without a score
         kept = fields["floor"].sum(axis=1) <= most
-        refuse_unless(kept.all(), "floor holds more probability than there is")
-        refuse_unless((fields["floor"] == 0).any(axis=1).all(), "floor leaves no class a score")
+        check_that(kept.all(), "floor holds more probability than there is")
+        check_that((fields["floor"] == 0).any(axis=1).all(), "floor leaves no class a score")
         bind(dims, "k", 1 if dims["c"] == 2 else dims["c"], "coef")
 
     def take(self, tasks: Indices) -> FittedTasks:
@@ -262,7 +261,7 @@ class LocalRows:
 
     Attributes
     ----------
-    design : Design or GroupedRows
+    design : Design
     codes : (L, n)
         Classes of the targets, negative where there is none.
     fold : (n,), or (P, n) for groups of rows, or None
@@ -292,7 +291,7 @@ class LocalRows:
     def counts(self, tasks: Tasks, n_folds: int) -> Array:
         """Weights (T, 1 + F, K) of the rows of each class: never held out, then in each fold."""
         xp = xp_of(self.codes)
-        weight: Any = self.rows_of(tasks, 1).weight
+        weight: Any = self.rows_of(tasks, 1).score_weight
         if weight is None:
             weight = np.ones(self.design.n_rows)
         weight = weight if xp is np else weight.double()
@@ -308,11 +307,7 @@ class LocalRows:
 
     def rows_of(self, tasks: Tasks, n_scores: int) -> Any:
         """Return the design for the scores of some tasks."""
-        if not isinstance(self.design, GroupedRows):
-            return self.design
-        group = np.repeat(tasks.group, n_scores)
-        design = self.design
-        return GroupedRows.of(design.rows, design.of_group, group, design.halfway)
+        return self.design.for_groups(np.repeat(tasks.group, n_scores))
 
     def objective(self, block: Block, solver: LBFGS, coef: Array) -> RowsObjective:
         """Return the losses of a block's tasks at coefficients (T, K, q)."""
@@ -327,7 +322,7 @@ class LocalRows:
 
         Second comes the offset of each score as its only feature.
         """
-        weight = self.rows_of(block.tasks, coef.shape[1]).weight
+        weight = self.rows_of(block.tasks, coef.shape[1]).score_weight
         if self.inside is not None:
             weight = weight * self.inside[np.repeat(block.tasks.group, coef.shape[1])]
         zeros = like(np.zeros((*block.slope.shape, self.design.n_rows)), self.codes)
@@ -392,7 +387,7 @@ class LocalRows:
             scores = self.with_offset(part, self._times(design, coef[own], None), rows)
             log_prob = log_probabilities(loss_for(block.tasks.n_classes), scores, part.floor)
             log_prob = picked(log_prob, truth)
-            weight = design.weight
+            weight = design.score_weight
             if weight is not None and weight.ndim > 1:
                 weight = weight[:: coef.shape[1]]
             sums[0, own] = _summed(log_prob, weight)
@@ -536,8 +531,8 @@ class Block:
         start = np.zeros((*self.slope.shape, 2))
         objective, own = self.rows.slope_objective(self, start)
         strength = np.full(start.shape, _WEAK)
-        energy, total = host(own.scale()).T
-        strength[..., 0] *= (energy / np.maximum(total, 1e-300)).reshape(self.slope.shape)
+        squares, total = host(own.scale()).T
+        strength[..., 0] *= (squares / np.maximum(total, 1e-300)).reshape(self.slope.shape)
         found = solver.solve(objective, Ridge(strength), start)
         point = Point.at(self.start())._replace(converged=found.converged)
         point.coef[..., -1] = found.coef[..., 1]
@@ -563,18 +558,18 @@ class Block:
             free[absent] = 0.0
         return free if used is None else free * used
 
-    def entered(self, coef: Array) -> Array:
+    def to_basis(self, coef: Array) -> Array:
         """Coefficients (..., K, p + 1) of features as coordinates (T, K, q).
 
         Tasks without a solver have their constants.
         """
         start, solved = self.start(), self.solved
-        start[solved] = self.design.enter(coef.reshape(-1, *coef.shape[-2:])[solved])
+        start[solved] = self.design.to_basis(coef.reshape(-1, *coef.shape[-2:])[solved])
         return start
 
     def features(self, point: Point) -> Array:
         """Coefficients (T, K, p + 1) of features, without offsets."""
-        coef: Array = self.design.leave(point.coef)
+        coef: Array = self.design.from_basis(point.coef)
         if not self.deviates:  # constants are not those at the mean, but everywhere
             constant = self.support.constant
             coef[constant, :, -1] = point.coef[constant, :, -1]
@@ -582,7 +577,7 @@ class Block:
 
 
 # Where tasks are let go early, a held-out curve that has fallen by so many nats at one point of the
-# path, from its best, has turned for good.
+# path, from its best, has rotated for good.
 _CLEAR_FALL = 5.0
 
 
@@ -673,7 +668,7 @@ def held_out_path(
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
     for place, position in enumerate(order):
         if start is not None:
-            last, like = like, block.entered(start[position][:, alive])
+            last, like = like, block.to_basis(start[position][:, alive])
             point = point._replace(coef=like if last is None else point.coef + (like - last))
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)

@@ -35,9 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.chunks import row_slices
-from colabel.core.label_features import column_owner
+from colabel.core.arrays import Array, Codes, Flags, Indices, column_owner, row_slices
 from colabel.labels import MISSING
 
 _ROWS_AT_ONCE = 1 << 12  # bounds what the products hold beside the residuals

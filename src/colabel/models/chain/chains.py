@@ -26,7 +26,7 @@ from colabel.joint.chain import BeamSearch, ChainSearch, EpsilonSearch, MonteCar
 from colabel.learn.conditional import Folds, TrainingData, is_chunked
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.learn.row_chance import RowRanks
+from colabel.learn.row_hashing import RowRanks
 from colabel.models._learning import DEFAULT_GRID, Grid, make_folds, seeded
 from colabel.models.chain.learning import (
     LearnedChain,

@@ -9,10 +9,17 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.arrays import (
+    Array,
+    Codes,
+    Flags,
+    Indices,
+    column_owner,
+    label_columns,
+    n_label_columns,
+)
 from colabel.core.parameters import checked_grid
-from colabel.core.schema import Below, Between, Is, Unique, bind, refuse_unless, stored
+from colabel.core.schema import UNIQUE, Below, Between, Is, bind, check_that, stored
 from colabel.joint.chain import (
     Chain,
     ChainSearch,
@@ -44,11 +51,11 @@ from colabel.models._learning import (
     CompletedData,
     Grid,
     can_hold_out,
+    check_observed,
     choose,
     dependence,
     everything,
     linear_learner,
-    refuse_missing,
     with_draws,
     with_label_columns,
 )
@@ -153,7 +160,7 @@ def mutual_information(data: TrainingData) -> Array:
     sizes = np.asarray(data.cardinalities)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
-    weights = data.total(_pair_weights, combine=added)
+    weights = data.sum(_pair_weights, combine=added)
     known = data.total_weight  # of the rows that have both labels
     if data.missing_labels[0]:
         known = np.maximum((member.T @ weights @ member)[np.ix_(owner, owner)], 1e-300)
@@ -217,7 +224,7 @@ class LearnedChain:
         Number of values of each label.
     """
 
-    order: Annotated[Indices, "d", Below("d"), Unique()]
+    order: Annotated[Indices, "d", Below("d"), UNIQUE]
     models: Annotated[Models, "m=d sizes q"]
     choice: Annotated[Indices, "d"]
     scale: Annotated[Array, "d"]
@@ -230,7 +237,7 @@ class LearnedChain:
         bind(dims, n_columns, extra, "allowed")
         if "q" in dims:  # features, label columns, and the intercept
             dims["p"] = dims["q"] - n_columns - 1
-            refuse_unless(dims["p"] >= 0, "the regressions have too few coefficients")
+            check_that(dims["p"] >= 0, "the regressions have too few coefficients")
 
     def links(self, X: Any) -> Links:
         """Return the links for rows X (n, p)."""
@@ -268,7 +275,7 @@ def learn_chain(
     missing = bool(data.missing_labels[0])
     scales = (0.1, *scales) if missing and len(scales) > 1 else scales
     if missing and is_chunked(data):
-        refuse_missing(data, "a link of a chain needs all labels before it in Dask arrays")
+        check_observed(data, "a link of a chain needs all labels before it in Dask arrays")
     inputs = expected_columns(learner, data, folds) if missing else with_label_columns(data)
     learning = learner.on(inputs)
     if chosen is None:
@@ -352,7 +359,7 @@ def completed_by_chain(
     if not data.missing_labels[0]:
         return data
     if is_chunked(data):
-        refuse_missing(data, "whole label vectors are needed of Dask arrays")
+        check_observed(data, "whole label vectors are needed of Dask arrays")
     part = completed(data, chain_by_dependence(data, seed, n_jobs), seed)
     return part.known_targets() if known_targets else part
 

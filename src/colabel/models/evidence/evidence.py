@@ -447,9 +447,10 @@ def evidence_of_row(
     row, around = (np.asarray(dense(rows), dtype=np.float64) for rows in (x, background))
     columns = shapley_values(log_odds, row[0], around, terms.owner, n_orders, rng)
     how = (
-        f"Shapley values of the log-odds of each label by itself, from {n_orders} random orders of"
-        f" replacing the columns of {min(n_rows, n_orders // 2)} other rows (seed {random_state});"
-        " then of the other labels, in the joint."
+        "The columns' terms are Shapley values of the log-odds of each label by itself, estimated"
+        f" from {n_orders} random orders of replacing the columns of"
+        f" {min(n_rows, n_orders // 2)} other rows (seed {random_state}); those of the other labels"
+        " are computed from the joint."
     )
     # what the labels add starts where the columns have led to
     return record(columns, np.stack([others.of(*pair) for pair in pairs]), "shapley", how)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
-from colabel.core.optional import require
+from colabel.core.lazy import require
 from colabel.decide import Hamming
 from colabel.joint import Joint
 from colabel.joint.base import label_set_text, named_set

@@ -14,24 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
 from colabel.core.compiling import njit
-from colabel.core.schema import (
-    Ascending,
-    Below,
-    Between,
-    CodesOf,
-    Is,
-    NotEmpty,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import ASCENDING, CODES, NOT_EMPTY, Below, Between, Is, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.joint import Independent, Joint, Tree, VectorList
 from colabel.labels import MISSING, LabelSpace
@@ -53,6 +44,7 @@ def pair_gains(
     sizes: Indices,
     pair_counts: Array,
     total: float,
+    pairs: Indices,
     gains: Array,
 ) -> None:
     """Add to `gains` (d, d) what rows gain if two of their labels are taken together.
@@ -62,7 +54,8 @@ def pair_gains(
         w log P(y_i, y_j) / (P(y_i) P(y_j))
 
     where both labels are known. The list of row r has entries ``indptr[r]`` to ``indptr[r + 1]``;
-    `pair_counts` (K, K) counts pairs of values, those of label i from ``first[i]`` on.
+    `pair_counts` (K, K) counts pairs of values, those of label i from ``first[i]`` on. Label i is
+    paired with the labels before it that row i of `pairs` (d, m) begins with; -1 ends them.
 
     A listed vector v agrees with the row in most labels, most of them being absent. So the vectors
     that do not are counted, and the others follow:
@@ -70,12 +63,13 @@ def pair_gains(
         P(v_i = y_i, v_j = y_j) = 1 - P(v_i != y_i) - P(v_j != y_j) + P(v_i != y_i, v_j != y_j)
     """
     n_labels = codes.shape[1]
-    differ = np.empty((n_labels, n_labels))
+    differ = np.zeros((n_labels, n_labels))
     wrong = np.empty(n_labels, dtype=np.int64)
+    touched = np.empty(n_labels, dtype=np.int64)  # labels in which some listed vector differs
     alone = np.empty(n_labels)
     for row in range(len(codes)):
-        differ[:] = 0.0
         listed = 0.0
+        n_touched = 0
         for entry in range(indptr[row], indptr[row + 1]):
             listed += prob[entry]
             vector = vectors[indices[entry]]
@@ -84,6 +78,9 @@ def pair_gains(
                 if vector[i] != codes[row, i] and codes[row, i] >= 0:
                     wrong[n_wrong] = i
                     n_wrong += 1
+                    if differ[i, i] == 0.0 and prob[entry] > 0.0:
+                        touched[n_touched] = i
+                        n_touched += 1
             for a in range(n_wrong):
                 for b in range(a + 1):
                     differ[wrong[a], wrong[b]] += prob[entry]
@@ -95,7 +92,10 @@ def pair_gains(
             far = (pair_counts[at, at] - own[row] + 1.0 / sizes[i]) / rest
             near = max(listed - differ[i, i], 0.0)  # a difference may round below zero
             alone[i] = np.log(trust[row] * near + (1.0 - trust[row]) * far)
-            for j in range(i):
+            for k in range(pairs.shape[1]):
+                j = pairs[i, k]
+                if j < 0:
+                    break
                 if codes[row, j] < 0:
                     continue
                 other = first[j] + codes[row, j]
@@ -103,6 +103,9 @@ def pair_gains(
                 near = max(listed - differ[i, i] - differ[j, j] + differ[i, j], 0.0)
                 both = trust[row] * near + (1.0 - trust[row]) * far / rest
                 gains[i, j] += weight[row] * (np.log(both) - alone[i] - alone[j])
+        for a in range(n_touched):
+            for b in range(n_touched):
+                differ[touched[a], touched[b]] = 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -228,6 +231,7 @@ _BLOCKS = 16  # of rows, whatever the number of threads: sums keep their order
 # Steps of the loop over pairs of labels, beyond which fewer rows are looked at, and how few.
 _MOST_STEPS = 1 << 33
 _STEPS_OF_A_LOGARITHM = 8
+_ALL_PAIRS = 200  # labels, beyond which only pairs that occur are looked at
 _FEWEST_ROWS = 500
 
 
@@ -332,7 +336,8 @@ class Evidence:
         if self.own is not None:
             own += self.own.sum(axis=1)
         trust = self.trust
-        looked_at = self._looked_at(np.diag(pair_counts))
+        pairs = self._pairs()
+        looked_at = self._looked_at(np.diag(pair_counts), int((pairs >= 0).sum()))
 
         def gained(rows: Indices) -> Array:
             gains = np.zeros((d, d))
@@ -350,6 +355,7 @@ class Evidence:
                 sizes,
                 pair_counts,
                 float(self.counts.sum()),
+                pairs,
                 gains,
             )
             return gains
@@ -359,7 +365,25 @@ class Evidence:
         below: Array = total / weight[looked_at].sum()
         return below + below.T
 
-    def _looked_at(self, value_counts: Array) -> Indices:
+    def _pairs(self) -> Indices:
+        """For each label the labels before it that it is paired with (d, m), then -1.
+
+        Of many labels these are the ones that have with it, in some vector, a value other than
+        their most frequent one: pairs that never do gain next to nothing.
+        """
+        d = len(self.cardinalities)
+        below = np.tri(d, k=-1, dtype=bool)
+        if d > _ALL_PAIRS:
+            first = np.concatenate([[0], np.cumsum(self.cardinalities)])
+            counts = self.counts @ value_columns(self.vectors, self.cardinalities)
+            usual = [counts[a:b].argmax() for a, b in pairwise(first)]
+            rare = sp.csr_array((self.vectors != usual).astype(np.float32))
+            below &= (rare.T @ rare).toarray() > 0
+        order = np.argsort(~below, axis=1, kind="stable")
+        pairs = np.where(np.take_along_axis(below, order, axis=1), order, -1)
+        return np.ascontiguousarray(pairs[:, : max(1, below.sum(axis=1).max())])
+
+    def _looked_at(self, value_counts: Array, n_pairs: int) -> Indices:
         """Rows whose pairs of labels are looked at: all, or as many as take tens of seconds.
 
         A listed vector costs the search for the labels in which it differs from the row, and the
@@ -368,7 +392,7 @@ class Evidence:
         n_rows, d = self.lists.shape[0], len(self.cardinalities)
         differ = d - float(((value_counts / self.counts.sum()) ** 2).sum())
         listed = self.lists.nnz / max(1, n_rows)
-        steps = listed * (d + differ**2 / 2) + _STEPS_OF_A_LOGARITHM * d**2 / 2
+        steps = listed * (d + differ**2 / 2) + _STEPS_OF_A_LOGARITHM * n_pairs
         n_most = max(_FEWEST_ROWS, int(_MOST_STEPS / steps))
         if n_rows <= n_most:
             return np.arange(n_rows)
@@ -601,16 +625,16 @@ class VectorForest:
 
     forest: Annotated[Forest, "leaves p"]
     cardinalities: Annotated[tuple[int, ...], "d", Between(1), Is("sizes")]
-    vectors: Annotated[Codes, "vectors d", CodesOf(), NotEmpty()]
+    vectors: Annotated[Codes, "vectors d", CODES, NOT_EMPTY]
     counts: Annotated[Array, "vectors", Between(1e-300)]
-    indptr: Annotated[Codes, "leaves+1", Ascending()]
+    indptr: Annotated[Codes, "leaves+1", ASCENDING]
     indices: Annotated[Codes, "entries", Below("vectors")]
     weights: Annotated[Array, "entries", Between(1e-300)]
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         ends = fields["indptr"][0] == 0 and fields["indptr"][-1] == dims["entries"]
-        refuse_unless(ends, "indptr does not begin and end where the lists of leaves do")
+        check_that(ends, "indptr does not begin and end where the lists of leaves do")
 
     @classmethod
     def of(

@@ -17,7 +17,7 @@ from colabel.core.estimators import attribute
 from colabel.core.hashing import row_keys
 from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import check_choice, check_integer
-from colabel.core.schema import Below, Between, Distribution, refuse_cycles, refuse_unless, stored
+from colabel.core.schema import Below, Between, Distribution, check_acyclic, check_that, stored
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks.chunked_data import ChunkedData
@@ -25,7 +25,7 @@ from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.forest.contents import label_targets
 from colabel.learn.forest.forest import KINDS, ForestKind, Grown, grow
 from colabel.learn.pool import mixture_weights
-from colabel.learn.row_chance import copies, row_digests
+from colabel.learn.row_hashing import copies, row_digests
 from colabel.learn.structure.screening import maximum_branching
 from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import chain_by_dependence, posterior_draws
@@ -291,15 +291,13 @@ class JointForest(JointClassifier):
     oob_log_loss_: Annotated[float | None, Between(0.0)] = attribute()
 
     short_name = "forest"
-    parts_heard = ("leaves",)
+    part_names = ("leaves",)
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
-        refuse_cycles([[int(parent)] if parent >= 0 else [] for parent in fields["tree_"]])
+        check_acyclic([[int(parent)] if parent >= 0 else [] for parent in fields["tree_"]])
         there = available(fields["tree_"])
-        refuse_unless(
-            (fields["weights_"][~there] == 0).all(), "weights_ weighs a tree without edges"
-        )
+        check_that((fields["weights_"][~there] == 0).all(), "weights_ weighs a tree without edges")
 
     fits_chunks = True
     samples_chunks = True
@@ -419,7 +417,7 @@ class JointForest(JointClassifier):
         lists = forest.lists(X, self.n_jobs)
         return Evidence(lists, forest.vectors, forest.counts, forest.cardinalities)
 
-    def heard_alone(self, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
+    def part_joints(self, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
         """Return the lists of the leaves for the rows of a joint of this model.
 
         They are its first part; where that has no weight, the rows go down the trees again.

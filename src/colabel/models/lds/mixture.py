@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes
 from colabel.core.estimators import attribute
-from colabel.core.schema import Below, Between, CodesOf, Distribution, stored
+from colabel.core.schema import CODES, Below, Between, Distribution, stored
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.lds.posterior import Inference, chosen_inference
@@ -256,7 +256,7 @@ class LDSMixture(JointClassifier):
     parameters_: Annotated[LDSNetwork, "d p sizes values u"] = attribute()
     network_: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")] = attribute()
     mixture_weights_: Annotated[Array, "u p d", Distribution()] = attribute()
-    label_vectors_: Annotated[Codes, "u d", CodesOf()] = attribute()
+    label_vectors_: Annotated[Codes, "u d", CODES] = attribute()
     smoothing_: Annotated[float, Between(0.0)] = attribute()
     rounds_: tuple[float, ...] = attribute()
 

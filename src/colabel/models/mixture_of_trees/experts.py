@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, Targets
-from colabel.core.label_features import label_columns
+from colabel.core.arrays import Array, Flags, Indices, Targets, label_columns
 from colabel.core.numeric import log_sum_exp
 from colabel.joint import Chain, Tree
 from colabel.joint.elimination import ROOT
@@ -146,7 +145,7 @@ class Regressions:
 
     def fitted(self, design: Design) -> tuple[Indices, int, FittedTasks]:
         """Return the models for any rows, as a part of `LinearModels`."""
-        coef = design.leave(self.coef)
+        coef = design.from_basis(self.coef)
         if coef.shape[1] > 1:
             coef[..., -1] -= coef[..., -1].mean(axis=1, keepdims=True)
         converged = np.ones(len(coef), dtype=bool)
@@ -183,7 +182,7 @@ def regressions_of(
         lacking = anchor.any(axis=(1, 2)) & ~seen.all(axis=1)
         stays = (seen.sum(axis=1) < 2) | lacking | penalties.frozen[positions]
         ridge = penalties.ridge(positions, floor > 0 if n_classes > 2 else None, design)
-        enter = design.enter
+        enter = design.to_basis
         found.append(
             Regressions(
                 positions,
@@ -237,7 +236,7 @@ class Gate:
             coef = np.zeros_like(self.coef)
             coef[:, -1] = np.log(np.maximum(share, np.finfo(float).tiny))
             return replace(self, coef=coef)
-        start = design.enter(self.coef)
+        start = design.to_basis(self.coef)
         strength = np.full((1, 1, design.n_coordinates), 1.0 / self.C)
         strength[..., -1] = 0.0
         objective = RowsObjective(
@@ -247,7 +246,7 @@ class Gate:
             design.scores(start)[None],
         )
         found = solver.solve(objective, Ridge(strength), start[None])
-        return replace(self, coef=design.leave(found.coef[0]))
+        return replace(self, coef=design.from_basis(found.coef[0]))
 
     def with_another(self, X: Any) -> Gate:
         """Return the gate of one member more, whose weight is that of the mean of the others."""

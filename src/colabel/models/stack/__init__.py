@@ -1,1 +1,1 @@
-"""Several models of the same labels, joined by what each said about rows it had not seen."""
+"""Several models of the same labels, pooled by their held-out likelihood."""

@@ -12,11 +12,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
 
 from colabel.core.arrays import is_sparse
-from colabel.core.label_features import n_label_columns
+from colabel.core.numeric import as_bytes
 from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import Members
+from colabel.models.binary_relevance import BinaryRelevance
 from colabel.models.chain.chains import ProbabilisticClassifierChain
-from colabel.models.ctbn import CTBN
 from colabel.models.field import CollectiveCRF
 from colabel.models.forest.joint_forest import JointForest
 from colabel.preprocess import BoostedFeatures, KernelFeatures, SplineFeatures
@@ -29,11 +29,10 @@ _FOLDS = 3  # by which C and label scales are chosen
 _GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0)  # values of C, of standardised columns
 # Numbers of a dense design up to which columns are curved, and boosted.
 _MOST_NUMBERS = 3e7
-# Label columns times the numbers of a chain's design, up to which chains are quick.
-_MOST_WORK = 5e8
 _MOST_COUNTS = 5e6  # rows times label vectors, up to which these are the classes of trees
 _MANY_LABELS, _BEAM = 32, 12  # beyond which chains keep so many prefixes, and prove nothing
 _VERY_MANY_LABELS = 100  # beyond which links of a chain use the labels that matter most
+_MOST_CHAINED = 400  # labels; beyond, only trees know of their dependence
 _MOST_PARENTS = 12
 
 
@@ -48,13 +47,10 @@ def default_members(data: TrainingData) -> Members:
     sparse = is_sparse(data.X)
     gaps = not sparse and bool(np.isnan(data.X).any())
     binary = all(size == 2 for size in data.cardinalities)
-    n_columns = n_label_columns(data.cardinalities)
-    stored = data.X.nnz if sparse else data.X.size
-    work = n_columns * (stored + data.n_rows * n_columns)
 
     def chain(**options: Any) -> BaseEstimator:
-        if work > _MOST_WORK:
-            return CTBN(**options)
+        if data.n_labels > _MOST_CHAINED:
+            return BinaryRelevance(cv=_FOLDS, **options)
         many = data.n_labels > _MANY_LABELS
         if many:
             options |= {"inference": "beam", "beam_width": _BEAM}
@@ -66,7 +62,7 @@ def default_members(data: TrainingData) -> Members:
         return CollectiveCRF(cv=_FOLDS) if few else chain(**options)
 
     # trees that tell vectors of labels apart have the better modes, where vectors repeat
-    n_distinct = len(np.unique(data.codes, axis=0))
+    n_distinct = len(np.unique(as_bytes(data.codes)))
     repeat = binary and 2 * n_distinct <= data.n_rows and data.n_rows * n_distinct <= _MOST_COUNTS
     # of many rows, trees of fewer leaves, and fewer trees, know all that can be known of vectors
     share = min(1.0, _MANY_ROWS / data.n_rows)

@@ -1,4 +1,4 @@
-"""JointStack: several joint models as one, weighed by what they say about rows held out."""
+"""JointStack: several joint models as one, weighted by held-out likelihood."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import field
 from functools import partial
 from numbers import Integral
@@ -13,30 +14,25 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.pipeline import Pipeline
 
-from colabel.core.arrays import Indices, is_sparse
+from colabel.core.arrays import Indices, is_sparse, n_label_columns
 from colabel.core.estimators import attribute
-from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_integer, check_positive
-from colabel.core.progress import progress_bar
+from colabel.core.progress import deadline, progress_bar
 from colabel.core.schema import Estimator, bind, stored
 from colabel.joint import Joint
-from colabel.labels import EncodedLabels
+from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
-from colabel.learn.forest.contents import label_targets
-from colabel.learn.forest.forest import grow
-from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool, pool_of
-from colabel.learn.row_chance import row_digests
+from colabel.learn.pool import HeldOutExperts, LabelPrior, Pool, learn_pool, pool_of
+from colabel.learn.row_hashing import row_digests
 from colabel.models._cross_fitting import (
     EXPECTED,
     Member,
     Prepared,
     counted,
-    heard_alone,
+    held_out_experts,
     held_out_folds,
-    held_out_opinions,
-    joints_of,
+    part_joints,
     require_joint,
     why,
     with_frequencies,
@@ -45,23 +41,17 @@ from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.stack._members import checked_members, default_members, takes_nan
+from colabel.models.wrapped import joint_of
 
-_PILOT_TREES, _PILOT_NUMBERS = 4, 5e6  # features and labels of the rows they are grown on
-# What members cost with their folds and answers, in random forests of 100 trees.
-_FORESTS = {
-    "forest": 2.0,
-    "extra trees": 2.0,
-    "lines": 1.0,
-    "curves": 2.0,
-    "kernel": 2.0,
-    "boosting": 3.0,
-}
-_FORESTS_OF_OTHERS = 4.0
-# Of some voice in the first fold, below which a member is not fitted again.
+_PILOT_ROWS = 200  # at least, by which costs are measured
+_MANY_NUMBERS = 2e6  # of features and labels, beyond which costs are measured in any case
+_FOREVER = 1e9  # seconds of a member for which there is no time even to measure its cost
+_SHARE_OF_PILOTS = 0.3  # of the time limit, in which costs are measured at most
+# Of a component in the first fold, below which a member is not fitted again.
 _LEAST_WEIGHT, _LEAST_EXPONENT = 0.01, 0.1
 _LONG_SECONDS = 120.0
 _SHARE_OF_LIMIT = 0.8  # of the time limit that members are chosen for: estimates err
-_FEWEST_ROWS = 50
+_FEWEST_ROWS, _MANY_ROWS = 50, 20_000  # before there are fewer, members are given up
 # Labels of held-out rows that members are asked about, and the fewest rows.
 _MOST_ASKED, _FEWEST_ASKED = 2e5, 500
 _PARTS_OF_ONE = 3  # in which the rows of a single split are cut to judge the pool
@@ -74,11 +64,11 @@ class JointStack(JointClassifier):
     Take it if in doubt: it is the most accurate here, and takes longest. Cost: highest.
 
     Members are asked about rows that they have not seen: trees out of bag, and others fitted to all
-    folds but one. From what they said are learned
+    folds but one. From their answers are learned
 
     - the weights of their mixture, ``P_0 = sum_m w_m P_m``: a concave problem, solved by EM;
-    - the exponents of a logarithmic opinion pool over the vectors that some member finds
-      probable, ``Q(y | x) ∝ exp(b [y is new]) prod_m P_m(y | x)^{a_m}``: a concave problem too.
+    - the exponents of a product of experts over the vectors that some member finds probable,
+      ``Q(y | x) ∝ exp(b [y is new]) prod_m P_m(y | x)^{a_m}``: a concave problem too.
 
     The joint gives the listed vectors the mixture's mass of the list, shared by the pool, and all
     others what the mixture says. Exponents temper members that are too sure of themselves, and b is
@@ -88,7 +78,7 @@ class JointStack(JointClassifier):
     that has neither weight nor exponent in the first fold is not fitted again.
 
     One more member costs nothing and is always there: how often label vectors occur. Of a
-    `JointForest` the leaves are heard on their own, too: what they hold is the sharpest view of the
+    `JointForest` the leaves are a component too: what they hold is the sharpest view of the
     rows nearby, which the smooth parts of its joint blur.
 
     Parameters
@@ -98,8 +88,8 @@ class JointStack(JointClassifier):
         data: a `JointForest` of random and one of extra trees; a chain on x; for dense x random
         fields on `SplineFeatures` and on `KernelFeatures`, and one on `BoostedFeatures`. Of more
         than eight labels, or of class variables, chains instead of fields; with missing features
-        (NaN), only what sees x through trees. Of large data, CTBNs instead of chains, and no
-        boosting.
+        (NaN), only what sees x through trees. Of more than
+        400 labels independent regressions instead of chains; of large data no boosting.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test). The rows of a single split are cut into three parts, to
@@ -107,9 +97,10 @@ class JointStack(JointClassifier):
     n_listed : int
         How many of its most probable vectors each member names, a row.
     time_limit : float or None
-        Seconds that `fit` may take. A few trees say how long the members will take; those for
-        which there is no time are left out, with a warning, and so are rows where there is no time
-        for any. With it, what is fitted depends on the machine.
+        Seconds that `fit` may take. Members are fitted to some rows first, to see what they cost.
+        Of more than 20,000 rows some are left out if there is no time for all members on all rows;
+        then the dearest members are; both with a warning. A member that takes longer than it should
+        is stopped. What is fitted depends on the machine then.
     n_jobs : int or None
         Joblib workers over the folds after the first (None: one after the other; joblib's backends
         reach Dask clusters too).
@@ -120,19 +111,19 @@ class JointStack(JointClassifier):
     ----------
     members_ : list of fitted models
     member_names_ : list of str
-    voices_ : list of str
-        Whose opinions are joined: the members', such parts of theirs as are heard on their own
-        ("forest, leaves"), and the "frequencies" of label vectors.
+    component_names_ : list of str
+        What is pooled: the members, parts of them ("forest, leaves"), and the "frequencies" of
+        label vectors.
     prior_ : LabelPrior
         How often label vectors occur.
     pool_ : Pool
         Weights and exponents as arrays, and how a joint follows from them.
     weights_ : dict of str to float
-        Weight of each of the voices in the mixture.
+        Weight of each component in the mixture.
     exponents_ : dict of str to float, or None
-        Exponent of each of the voices in the pool, and "new" for b; None where the mixture stayed.
+        Exponent of each component in the pool, and "new" for b; None where the mixture stayed.
     held_out_log_loss_ : dict of str to float
-        Nats per row held out, of each of the voices and of the "stack" itself (which has seen them
+        Nats per row held out, of each component and of the "stack" itself (which has seen them
         only to learn these few numbers).
 
     Notes
@@ -166,19 +157,19 @@ class JointStack(JointClassifier):
     calibrate: ClassVar[bool] = False  # type: ignore[misc]
     members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")] = attribute()
     member_names_: Annotated[list[str], "m"] = attribute()
-    voices_: Annotated[list[str], "v"] = attribute()
+    component_names_: Annotated[list[str], "v"] = attribute()
     prior_: Annotated[LabelPrior, "d sizes"] = attribute()
     pool_: Annotated[Pool, "m=v"] = attribute()
     held_out_log_loss_: Any | None = attribute()
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
-        n_voices = 1  # of the prior
+        n_components = 1  # of the prior
         for member in fields["members_"]:
-            if member.last.declared is None:  # of a foreign type, whose voices nobody knows yet
+            if member.last.declared is None:  # of a foreign type, whose parts nobody knows yet
                 return
-            n_voices += 1 + len(getattr(member.last.declared.type, "parts_heard", ()))
-        bind(dims, "v", n_voices, "what the members say")
+            n_components += 1 + len(getattr(member.last.declared.type, "part_names", ()))
+        bind(dims, "v", n_components, "what the members say")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -190,7 +181,7 @@ class JointStack(JointClassifier):
                 require_joint(model)
 
     def _learn(self, data: TrainingData) -> None:
-        started = time.perf_counter()
+        started = time.monotonic()
         seed = self._seed()
         data, folds = counted(data, make_folds(data, self.cv, seed))
         if isinstance(self.cv, Integral):
@@ -199,55 +190,59 @@ class JointStack(JointClassifier):
         given = default_members(data) if auto else checked_members(self.members)
         members = [Member(name, seeded(model, seed)) for name, model in given]
         space, shown, limit = self.label_space_, bool(self.verbose), self.time_limit
-        seconds = expected_seconds(members, data, seed)
+        end = np.inf if limit is None else started + limit
+        numbers = data.X.nnz if is_sparse(data.X) else data.X.size
+        numbers += data.n_rows * (n_label_columns(data.cardinalities) + data.n_features**0.5)
+        if limit is not None or shown or numbers > _MANY_NUMBERS:
+            measure_costs(members, data, folds, space, self.n_listed, limit, seed)
         if limit is not None:
-            left = _SHARE_OF_LIMIT * limit - (time.perf_counter() - started)
-            members, data, folds = self._within_limit(members, seconds, left, data, folds)
-        numbers = held_out_folds(folds) if can_hold_out(folds) else []
-        total = sum(seconds[member.name] for member in members)
-        expected = f"{total:.0f} s" if total < 100 else f"{total / 60:.0f} min"
-        if shown:
-            names = ", ".join(member.name for member in members)
-            sys.stderr.write(
-                f"JointStack: {len(members)} members ({names}), {len(numbers)} folds, about"
-                f" {expected}; predict will minimise the {self.decision_rule()!r} loss\n"
-            )
-        elif limit is None and total > _LONG_SECONDS:
-            warnings.warn(
-                f"JointStack expects to take about {expected} on these {data.n_rows:,} rows. Give"
-                " time_limit=seconds for an earlier end, or verbose=1 to see how far it is.",
-                UserWarning,
-                stacklevel=4,
-            )
+            members.sort(key=lambda member: member.seconds(data.n_rows))
+            left = started + _SHARE_OF_LIMIT * limit - time.monotonic()
+            n_kept = rows_within(left, members, data.n_rows)
+            if n_kept < data.n_rows:
+                message = f"To keep to time_limit={limit} s the stack learns from {n_kept:,} of"
+                warnings.warn(f"{message} {data.n_rows:,} rows.", UserWarning, stacklevel=4)
+                rows = np.sort(np.random.default_rng(seed).permutation(data.n_rows)[:n_kept])
+                data, folds = counted(data.take(rows), Folds(folds.of_row[rows], folds.n_folds))
+        held_out = held_out_folds(folds) if can_hold_out(folds) else []
+        self._say_cost(members, data.n_rows, len(held_out))
         labels = EncodedLabels(space, data.codes)
         self.prior_ = LabelPrior.of(data)
         failures: dict[str, str] = {}
         useless: set[str] = set()
+        seconds = {member.name: member.cost @ [1.0, data.n_rows] for member in members}
 
         def alive() -> list[Member]:
             return [m for m in members if m.name not in failures and m.name not in useless]
 
-        def tried(stage: Callable[..., None]) -> None:
+        def tried(stage: Callable[..., None], some: list[Member]) -> None:
+            """Begin or finish members, as far as there is time, and the first in any case."""
             prepared: Prepared = {}
-            for member in alive():
-                spent = time.perf_counter() - started
-                first = stage is not Member.begin or member is members[0]  # is never too late
-                if limit is not None and not first and spent + seconds[member.name] > limit:
-                    failures[member.name] = f"time_limit={limit} s is nearly over."
+            before = time.monotonic()
+            for position, member in enumerate(some):
+                known = [m for m in some[:position] if m.name not in failures]
+                now = time.monotonic()
+                # estimates err: those to come as much as those until now
+                expected = sum(seconds[m.name][0] for m in known) if stage is Member.begin else 0
+                error = np.clip((now - before) / expected, 0.25, 4.0) if expected > 0 else 1.0
+                later = error * sum(seconds[m.name][1] for m in known)
+                over = position and now + later + error * seconds[member.name].sum() > end
+                if stage is Member.begin and over:
+                    failures[member.name] = f"time_limit={limit} s leaves it no time."
                     continue
                 try:
-                    stage(member, data, labels, prepared)
-                except EXPECTED as error:
-                    failures[member.name] = why(error)
+                    with deadline(end - later if position else np.inf):
+                        stage(member, data, labels, prepared)
+                except (*EXPECTED, TimeoutError) as exception:
+                    failures[member.name] = why(exception)
                 done()
 
-        answers: list[tuple[list[str], HeldOutOpinions]] = []
-        tested = [np.flatnonzero(folds.of_row == f) for f in numbers]
+        answers: list[tuple[list[str], HeldOutExperts]] = []
 
         def ask(some: list[int], parallel: Parallel) -> None:
             asked = alive()
             calls = (
-                delayed(held_out_opinions)(
+                delayed(held_out_experts)(
                     asked,
                     data,
                     space,
@@ -258,23 +253,28 @@ class JointStack(JointClassifier):
                 )
                 for f in some
             )
-            for held, failed, chosen in parallel(calls):
-                failures.update({asked[m].name: reason for m, reason in failed.items()})
-                for member, model in zip(asked, chosen, strict=True):
-                    member.chosen = model
-                answers.append(([title for m in asked for title in m.titles], held))
-                done()
+            with deadline(end), suppress(TimeoutError):  # folds asked until then are enough
+                for held, failed, chosen in parallel(calls):
+                    failures.update({asked[m].name: reason for m, reason in failed.items()})
+                    for member, model in zip(asked, chosen, strict=True):
+                        member.chosen = model
+                    answers.append(([n for m in asked for n in m.component_names], held))
+                    done()
 
-        with progress_bar("stacking", 2 * len(members) + len(numbers), shown=shown) as done:
-            tried(Member.begin)
-            if numbers and alive():
+        with progress_bar("stacking", 2 * len(members) + len(held_out), shown=shown) as done:
+            tried(Member.begin, members)
+            if held_out and alive():
                 # what the first fold shows to be useless is not fitted again
-                ask(numbers[:1], Parallel())
+                ask(held_out[:1], Parallel())
+            if answers:
                 useless |= without_weight(alive(), *answers[0])
-            if len(numbers) > 1 and alive():
-                ask(numbers[1:], Parallel(n_jobs=self.n_jobs, return_as="generator"))
-            tried(Member.finish)
+            if len(held_out) > 1 and answers and alive():
+                ask(held_out[1:], Parallel(n_jobs=self.n_jobs, return_as="generator"))
+            tried(Member.finish, alive())
         self._keep(members, alive(), failures)
+        tested = [
+            np.flatnonzero(folds.of_row == f) for f, _ in zip(held_out, answers, strict=False)
+        ]
         if len(tested) == 1:
             # the pool is judged by rows that its exponents have not seen: parts of the only fold
             fold = random_folds(data.take(tested[0]), _PARTS_OF_ONE, seed).of_row
@@ -282,40 +282,23 @@ class JointStack(JointClassifier):
             fold = np.repeat(np.arange(len(tested)), [len(rows) for rows in tested])
         self._learn_pool(answers, fold)
 
-    def _within_limit(
-        self,
-        members: list[Member],
-        seconds: dict[str, float],
-        left: float,
-        data: TrainingData,
-        folds: Folds,
-    ) -> tuple[list[Member], TrainingData, Folds]:
-        """Leave out members, or rows, for which too few seconds are left, and say so.
-
-        A member that does not fit is left out for those after it; if none fits, the cheapest is
-        fitted to as many rows as there is time for.
-        """
-        kept: list[Member] = []
-        for member in members:
-            if seconds[member.name] <= left:
-                kept.append(member)
-                left -= seconds[member.name]
-        cheapest = min(members, key=lambda member: seconds[member.name])
-        chosen = kept or [cheapest]
-        left_out = [repr(member.name) for member in members if member not in chosen]
-        said = f"the members {', '.join(left_out)}" if left_out else ""
-        if not kept:
-            share = max(left, 0.0) / seconds[cheapest.name]
-            n_kept = max(_FEWEST_ROWS, int(share * data.n_rows))
-            rows = np.arange(data.n_rows)[:: max(1, data.n_rows // n_kept)]
-            if len(rows) < data.n_rows:
-                said += f" and all but {len(rows):,} of {data.n_rows:,} rows"
-            seconds[cheapest.name] *= share
-            data, folds = data.take(rows), Folds(folds.of_row[rows], folds.n_folds)
-        if said:
-            message = f"To keep to time_limit={self.time_limit} s the stack leaves out {said}."
-            warnings.warn(message, UserWarning, stacklevel=5)
-        return chosen, data, folds
+    def _say_cost(self, members: list[Member], n_rows: int, n_folds: int) -> None:
+        """Say what is fitted and how long it will take, if asked or if it is long."""
+        total = sum(member.seconds(n_rows) for member in members)
+        expected = f"{total:.0f} s" if total < 100 else f"{total / 60:.0f} min"
+        if self.verbose:
+            names = ", ".join(member.name for member in members)
+            sys.stderr.write(
+                f"JointStack: {len(members)} members ({names}), {n_folds} folds, about {expected};"
+                f" predict will minimise the {self.decision_rule()!r} loss\n"
+            )
+        elif self.time_limit is None and total > _LONG_SECONDS:
+            warnings.warn(
+                f"JointStack expects to take about {expected} on these {n_rows:,} rows. Give"
+                " time_limit=seconds for an earlier end, or verbose=1 to see how far it is.",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _allows_nan(self) -> bool:
         if hasattr(self, "members_"):  # by default, those fitted to rows without gaps take none
@@ -324,7 +307,7 @@ class JointStack(JointClassifier):
             return True
         try:
             return all(takes_nan(model) for _, model in checked_members(self.members))
-        except ValueError:  # said when it is fitted
+        except ValueError:  # raised again by fit
             return False
 
     def _keep(self, members: list[Member], kept: list[Member], failures: dict[str, str]) -> None:
@@ -342,55 +325,60 @@ class JointStack(JointClassifier):
                 warnings.warn(message, UserWarning, stacklevel=5)
         self.members_ = [member.fitted for member in kept]
         self.member_names_ = [member.name for member in kept]
-        self.voices_ = [*(title for m in kept for title in m.titles), "frequencies"]
+        self.component_names_ = [
+            *(title for m in kept for title in m.component_names),
+            "frequencies",
+        ]
 
-    def _learn_pool(self, answers: list[tuple[list[str], HeldOutOpinions]], fold: Indices) -> None:
-        """Learn how to join the voices, the last of all being the prior's."""
+    def _learn_pool(self, answers: list[tuple[list[str], HeldOutExperts]], fold: Indices) -> None:
+        """Learn how to pool the components, the last being the prior."""
         if not answers:
             # too few rows to hold any out: all alike
-            n_voices = len(self.voices_) - 1
-            weights = np.append(np.full(n_voices, 1.0 / n_voices), 0.0)
+            n_components = len(self.component_names_) - 1
+            weights = np.append(np.full(n_components, 1.0 / n_components), 0.0)
             self.pool_ = Pool(weights, None, 0.0, self.n_listed)
             return
-        wanted = self.voices_[:-1]
+        wanted = self.component_names_[:-1]
         parts = [
-            held.of_joints(np.array([*(titles.index(name) for name in wanted), -1]))
-            for titles, held in answers
+            held.of_joints(np.array([*(names.index(name) for name in wanted), -1]))
+            for names, held in answers
         ]
         held = parts[0].joined(*parts[1:])
         self.pool_ = learn_pool(held, fold, self.n_listed)
         share = held.weight / held.weight.sum()
         losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
         self.held_out_log_loss_ = dict(
-            zip([*self.voices_, "stack"], map(float, losses), strict=True)
+            zip([*self.component_names_, "stack"], map(float, losses), strict=True)
         )
 
     @property
     def weights_(self) -> dict[str, float]:
-        """Weight of each of the voices in the mixture."""
-        return dict(zip(self.voices_, self.pool_.weights.tolist(), strict=True))
+        """Weight of each component in the mixture."""
+        return dict(zip(self.component_names_, self.pool_.weights.tolist(), strict=True))
 
     @property
     def exponents_(self) -> dict[str, float] | None:
-        """Exponent of each of the voices in the pool, if there is one."""
+        """Exponent of each component in the pool, if there is one."""
         if self.pool_.coef is None:
             return None
-        return dict(zip([*self.voices_, "new"], self.pool_.coef.tolist(), strict=True))
+        return dict(zip([*self.component_names_, "new"], self.pool_.coef.tolist(), strict=True))
 
     def _joint(self, X: Any) -> Joint:
-        found, failed = joints_of(dict(enumerate(self.members_)), X)
-        if failed:
-            m, why = next(iter(failed.items()))
-            raise ValueError(f"The member {self.member_names_[m]!r} has no answer: {why}")
         frequencies = self.prior_.joint(self.label_space_, X.shape[0])
-        said: list[Joint] = []
-        for m, joint in found.items():
-            model = self.members_[m]
-            before = model[:-1] if isinstance(model, Pipeline) and len(model) > 1 else None
-            rows = partial(before.transform, X) if before is not None else lambda: X
-            parts = heard_alone(model, joint, rows)
-            said += with_frequencies([joint, *parts], frequencies)
-        return self.pool_.joint([*said, frequencies], self.prior_)
+        experts: list[Joint] = []
+        prepared: dict[tuple[int, ...], Any] = {(): X}  # pipelines may begin alike
+        for name, model in zip(self.member_names_, self.members_, strict=True):
+            *steps, last = [step for _, step in getattr(model, "steps", [("", model)])]
+            key = tuple(id(step) for step in steps)
+            try:
+                if key not in prepared:
+                    prepared[key] = model[:-1].transform(X)
+                joint = joint_of(last, prepared[key])
+            except EXPECTED as error:
+                raise ValueError(f"The member {name!r} has no answer: {why(error)}") from error
+            parts = part_joints(last, joint, partial(prepared.get, key))
+            experts += with_frequencies([joint, *parts], frequencies)
+        return self.pool_.joint([*experts, frequencies], self.prior_)
 
     short_name: ClassVar[str] = "stack"
 
@@ -400,32 +388,89 @@ class JointStack(JointClassifier):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
 
-def expected_seconds(members: list[Member], data: TrainingData, seed: int) -> dict[str, float]:
-    """Estimate the seconds that each member will take, by growing a few trees on some rows.
+def measure_costs(
+    members: list[Member],
+    data: TrainingData,
+    folds: Folds,
+    space: LabelSpace,
+    n_listed: int,
+    limit: float | None,
+    seed: int,
+) -> None:
+    """Set the members' costs: lines through what they take on some rows and on twice as many.
 
-    The members of the default cost so many random forests of 100 trees (`benchmarks.stack`);
-    of others nothing is known.
+    With a limit the samples are doubled until that has taken a few hundredths of it.
     """
-    numbers = (data.X.nnz if is_sparse(data.X) else data.X.size) / data.n_rows
-    n_some = max(1000, int(_PILOT_NUMBERS / (numbers + n_label_columns(data.cardinalities))))
-    rows = np.random.default_rng(seed).permutation(data.n_rows)[:n_some]
-    some = data.take(np.sort(rows))
-    start = time.perf_counter()
-    grow(some.X, label_targets(some), n_estimators=_PILOT_TREES, random_state=seed)
-    forest = (time.perf_counter() - start) * 100 / _PILOT_TREES * data.n_rows / len(rows)
-    return {m.name: forest * _FORESTS.get(m.name, _FORESTS_OF_OTHERS) for m in members}
+    started, n_rows = time.monotonic(), data.n_rows
+    order = np.random.default_rng(seed).permutation(n_rows)
+    size = _PILOT_ROWS if limit is not None else max(_PILOT_ROWS, n_rows // 80)
+    size, before = min(size, -(-n_rows // 4)), None
+    most = np.inf if limit is None else _SHARE_OF_PILOTS * limit
+
+    def pilot(member: Member, end: float) -> list[float]:
+        """Seconds of these rows to begin, and for what follows."""
+        trial, labels, prior = Member("", member.model), EncodedLabels(space, some.codes), None
+        clock, numbers = [time.monotonic()], held_out_folds(parts)
+        with warnings.catch_warnings(), suppress(*EXPECTED):
+            warnings.simplefilter("ignore")
+            try:
+                with deadline(end):
+                    trial.begin(some, labels, {})
+                    clock.append(time.monotonic())
+                    for f in numbers[:1]:
+                        test, train = (np.flatnonzero((parts.of_row == f) == own) for own in (1, 0))
+                        prior = LabelPrior.of(some)
+                        held_out_experts([trial], some, space, train, test, n_listed, prior)
+                    clock.append(time.monotonic())
+                    trial.finish(some, labels, {})
+            except TimeoutError:
+                return [_FOREVER, _FOREVER]
+        clock += [time.monotonic()] * (4 - len(clock))
+        begun, asked, finished = np.diff(clock).tolist()
+        return [begun, len(numbers) * asked + finished]
+
+    while True:
+        rows = np.sort(order[:size])
+        some, parts = counted(data.take(rows), Folds(folds.of_row[rows], folds.n_folds))
+        # what one member does not need of its time is the next one's
+        ends = started + most * np.linspace(0.5, 1.0, len(members))
+        taken = np.array([pilot(*each) for each in zip(members, ends, strict=True)]) + 1e-9
+        growing = np.full_like(taken, 0.5)  # the part that grows with the rows
+        if before is not None:  # the first fit may have paid for what is done once
+            growing = np.clip(2.0 * (taken - before) / taken, 0.3, 1.2)
+        for member, own, part in zip(members, taken, growing, strict=True):
+            if own.max() < _FOREVER or before is None:
+                member.cost = np.stack([(1.0 - part) * own, part * own / size], axis=1)
+        spent = time.monotonic() - started
+        if 2 * size >= n_rows or (before is not None and (limit is None or 4 * spent > most)):
+            return
+        size, before = 2 * size, taken
 
 
-def without_weight(members: list[Member], titles: list[str], held: HeldOutOpinions) -> set[str]:
+def rows_within(seconds: float, members: list[Member], n_rows: int) -> int:
+    """How many rows to learn from in so many seconds.
+
+    All members, from the cheapest to the dearest, learn from the rows for which there is time;
+    but before these are fewer than 20,000 the dearest members are given up.
+    """
+    for n_members in range(len(members), 0, -1):
+        constant, slope = np.sum([member.cost for member in members[:n_members]], axis=(0, 1))
+        n_kept = max(seconds - constant, 0.0) / max(slope, 1e-12)
+        if n_kept >= min(n_rows, _MANY_ROWS):
+            break
+    return n_rows if n_kept >= n_rows else max(min(_FEWEST_ROWS, n_rows), int(n_kept))
+
+
+def without_weight(members: list[Member], names: list[str], held: HeldOutExperts) -> set[str]:
     """Names of members that a pool of some rows does not need.
 
-    None of their voices, of those with these titles, has a weight in the mixture or an exponent.
+    None of their components, of those with these names, has a weight in the mixture or an exponent.
     """
     pool = pool_of(held)
     exponents = np.zeros(len(pool.weights)) if pool.coef is None else pool.coef[:-1]
     needed = (pool.weights >= _LEAST_WEIGHT) | (exponents >= _LEAST_EXPONENT)
-    heard = {title for title, own in zip(titles, needed, strict=False) if own}
-    kept = {member.name for member in members if heard & set(member.titles)}
+    useful = {name for name, own in zip(names, needed, strict=False) if own}
+    kept = {member.name for member in members if useful & set(member.component_names)}
     return {member.name for member in members} - kept if kept else set()
 
 

@@ -1,4 +1,4 @@
-"""Parts of a member that a stack hears on their own: the leaves of a forest."""
+"""Parts of a member that are components of a stack: the leaves of a forest."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sklearn.preprocessing import StandardScaler
 import colabel
 from colabel import BinaryRelevance, JointForest, JointStack
 from colabel.learn.pool import LabelPrior
-from colabel.models._cross_fitting import heard_alone, with_frequencies
+from colabel.models._cross_fitting import part_joints, with_frequencies
 
 FOREST = JointForest(15, min_samples_leaf=1, target="vectors", random_state=0)
 ALONE = BinaryRelevance(C=0.1, random_state=0)
-VOICES = ["forest", "forest, leaves", "alone", "frequencies"]
+NAMES = ["forest", "forest, leaves", "alone", "frequencies"]
 
 
 def rows(n=90, seed=0):
@@ -48,8 +48,8 @@ def test_a_forest_is_grown_once_and_asked_out_of_bag():
     np.testing.assert_allclose(some.log_prob(Y[[7, 3]]), every.log_prob(Y)[[7, 3]])
     # the leaves have never seen the row: fully grown ones would hold its own vector alone
     assert np.exp(leaves.log_prob(Y)).mean() < 0.9
-    assert list(model.weights_) == model.voices_ == VOICES
-    assert list(model.exponents_ or dict.fromkeys([*VOICES, "new"])) == [*VOICES, "new"]
+    assert list(model.weights_) == model.component_names_ == NAMES
+    assert list(model.exponents_ or dict.fromkeys([*NAMES, "new"])) == [*NAMES, "new"]
 
 
 def test_new_rows_are_copies_as_often_as_these_are():
@@ -58,9 +58,9 @@ def test_new_rows_are_copies_as_often_as_these_are():
     X, Y = rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 4))
     many, labels = np.repeat(X, 4, axis=0), np.repeat(Y, 4, axis=0)
     forest = JointForest(50, min_samples_leaf=1, random_state=0)
-    told = forest.fit_held_out(many, labels).joints(np.arange(160))
+    several = forest.fit_held_out(many, labels).joints(np.arange(160))
     alone = forest.fit_held_out(X, Y).joints(np.arange(40))
-    for one, other in zip(told, alone, strict=True):
+    for one, other in zip(several, alone, strict=True):
         assert np.exp(one.log_prob(labels)).mean() > 2 * np.exp(other.log_prob(Y)).mean()
     stack = JointStack([("forest", forest), ("alone", ALONE)], random_state=0).fit(many, labels)
     assert stack.held_out_log_loss_["forest, leaves"] < 1.5
@@ -68,7 +68,7 @@ def test_new_rows_are_copies_as_often_as_these_are():
 
 
 @pytest.mark.parametrize("weight", ["learned", "none", "calibrated"])
-def test_leaves_are_heard_whatever_weight_the_forest_gives_them(weight):
+def test_leaves_are_a_component_whatever_weight_the_forest_gives_them(weight):
     X, Y = rows()
     forest = JointForest(**FOREST.get_params()).set_params(calibrate=weight == "calibrated")
     forest.fit(X, Y)
@@ -79,21 +79,21 @@ def test_leaves_are_heard_whatever_weight_the_forest_gives_them(weight):
     prior: LabelPrior = JointStack([ALONE], random_state=0).fit(X, Y).prior_
     frequencies = prior.joint(forest.label_space_, 9)
     joint = forest.joint(X[:9])
-    (part,) = heard_alone(model, joint, lambda: model[:-1].transform(X[:9]))
+    (part,) = part_joints(model[-1], joint, lambda: model[:-1].transform(X[:9]))
     _, leaves = with_frequencies([joint, part], frequencies)
     expected = 0.8 * share + 0.2 * np.exp(frequencies.log_prob(Y[:9]))
     np.testing.assert_allclose(np.exp(leaves.log_prob(Y[:9])), expected, rtol=1e-9)
 
 
-def test_a_forest_that_fails_is_not_heard_at_all():
+def test_a_forest_that_fails_has_no_components():
     X, Y = rows()
     members = [("forest", JointForest(5, max_features="most", random_state=0)), ("alone", ALONE)]
     with pytest.warns(UserWarning, match="'forest' is left out"):
         model = JointStack(members, random_state=0).fit(X, Y)
-    assert model.voices_ == ["alone", "frequencies"]
+    assert model.component_names_ == ["alone", "frequencies"]
 
 
-def test_voices_travel_with_the_file(tmp_path):
+def test_components_travel_with_the_file(tmp_path):
     X, Y = rows()
     model = JointStack([("forest", FOREST), ("alone", ALONE)], random_state=0).fit(X, Y)
     colabel.save(model, tmp_path / "stack.colabel")

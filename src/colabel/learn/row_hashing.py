@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse, row_slices
 from colabel.core.hashing import mix, row_keys
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class RowRanks:
         units = units_of(*data.column_range)
         if data.n_rows > MOST_SORTED:
             return cls(seed, units, None)
-        return cls(seed, units, data.total(_distinct_digests, seed, units, combine=np.union1d))
+        return cls(seed, units, data.sum(_distinct_digests, seed, units, combine=np.union1d))
 
     @property
     def n_ranks(self) -> int:
@@ -139,10 +138,10 @@ def _digests(features: Keys, data: TrainingData, seed: int) -> Keys:
     return mix(mix(features ^ start) + of_labels)
 
 
-def dealt_folds(data: TrainingData, cv: int | float, seed: int) -> tuple[Indices, int]:
+def hashed_folds(data: TrainingData, cv: int | float, seed: int) -> tuple[Indices, int]:
     """Folds (n,) of rows that are all at hand, and how many there are; see `random_folds`."""
     units = units_of(*data.column_range)
-    digests = _told_apart(data, row_keys(data.X, units), seed)
+    digests = _distinguished(data, row_keys(data.X, units), seed)
     distinct = np.unique(digests[_counted(data)]) if data.n_rows <= MOST_SORTED else None
     ranks = RowRanks(seed, units, distinct)
     rule = FoldRule.of(ranks, cv)
@@ -162,7 +161,7 @@ def copies(features: Keys, codes: Codes) -> tuple[Indices, Flags]:
     return group, alike[group]
 
 
-def _told_apart(data: TrainingData, features: Keys, seed: int) -> Keys:
+def _distinguished(data: TrainingData, features: Keys, seed: int) -> Keys:
     """Digests (n,) of rows, equal of copies alone.
 
     If all rows of some features and one label vector left together, the others of these features
