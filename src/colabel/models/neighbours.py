@@ -192,23 +192,28 @@ class Neighbours:
 
         `own` (m,) is each row's own position among the training rows, which is left out, or -1.
         """
-        X = self._centred(self._stored_like_training(X))
-        slack = self._slack(X)
-        found = np.empty((X.shape[0], self.reach), dtype=np.intp)
+        if is_sparse(X) != self._sparse:  # search trees insist on what the training rows are
+            X = sp.csr_array(X) if self._sparse else X.toarray()
+        X = self._centred(X)
+        slack = np.zeros(X.shape[0])  # rounding errors of squared distances
+        if self._euclidean:
+            squared = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+            slack = _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
+        nearest = np.empty((X.shape[0], self.reach), dtype=np.intp)
         # one more shows whether the last place is tied, and one may be the row itself
         todo, asked = np.arange(X.shape[0]), min(self.reach + 2, len(self.rank))
         while len(todo):
-            unsettled = []
-            for part in _parts(todo, asked):
+            tied = []
+            for chunk in row_slices(len(todo), _ENTRIES_AT_ONCE, asked):  # candidates fit in memory
+                part = todo[chunk]
                 distance, index = self._search.kneighbors(X[part], n_neighbors=asked)
                 distance[index == own[part, None]] = np.inf
-                settled = self._settle(distance, index, slack[part])
-                complete = asked == len(self.rank)
-                keep = np.ones(len(part), dtype=bool) if complete else settled.is_complete
-                found[part[keep]] = settled.index[keep]
-                unsettled.append(part[~keep])
-            todo, asked = np.concatenate(unsettled), min(4 * asked, len(self.rank))
-        return found
+                chosen, is_complete = self._nearest(distance, index, slack[part])
+                keep = is_complete | (asked == len(self.rank))
+                nearest[part[keep]] = chosen[keep]
+                tied.append(part[~keep])
+            todo, asked = np.concatenate(tied), min(4 * asked, len(self.rank))
+        return nearest
 
     def _centred(self, X: Any) -> Any:
         return X if self._centre is None else X - self._centre
@@ -232,21 +237,11 @@ class Neighbours:
         most = np.bincount(alone, minlength=1)
         return int(most.argmax()) if most.max() > 0.5 * len(picked) else None
 
-    def _stored_like_training(self, X: Any) -> Any:
-        """Return the rows dense if the training rows are, else as CSR: search trees insist."""
-        if is_sparse(X) == self._sparse:
-            return X
-        return sp.csr_array(X) if self._sparse else X.toarray()
+    def _nearest(self, distance: Array, index: Indices, slack: Array) -> tuple[Indices, Flags]:
+        """Choose `reach` of the candidates (m, a), whose own row is at distance infinity.
 
-    def _slack(self, X: Any) -> Array:
-        """Rounding error (m,) of squared distances to the rows X."""
-        if not self._euclidean:
-            return np.zeros(X.shape[0])
-        squared = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
-        return _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
-
-    def _settle(self, distance: Array, index: Indices, slack: Array) -> _Settled:
-        """Choose `reach` of the candidates (m, a), whose own row is at distance infinity."""
+        The second (m,) says whether no further candidate could matter.
+        """
         last = np.partition(distance, self.reach - 1, axis=1)[:, self.reach - 1, None]
         gap = np.where(np.isinf(distance), np.inf, distance**2) - last**2
         tied = np.abs(gap) <= slack[:, None] + 2 * _TIE * last**2
@@ -254,13 +249,7 @@ class Neighbours:
         order = np.lexsort((self.rank[index], place), axis=1)[:, : self.reach]
         # candidates farther than the k-th show that all its equals have been seen
         beyond = ((place == 2) & np.isfinite(distance)).any(axis=1)
-        return _Settled(np.take_along_axis(index, order, axis=1), beyond)
-
-
-@dataclass(frozen=True)
-class _Settled:
-    index: Indices  # (m, k)
-    is_complete: Flags  # (m,) whether no further candidate could matter
+        return np.take_along_axis(index, order, axis=1), beyond
 
 
 class NeighbourClassifier(JointClassifier):
@@ -314,11 +303,6 @@ class NeighbourClassifier(JointClassifier):
                 stacklevel=5,  # the caller of fit
             )
         return found
-
-
-def _parts(rows: Indices, asked: int) -> list[Indices]:
-    """Cut rows so that a part's candidates fit in memory."""
-    return [rows[part] for part in row_slices(len(rows), _ENTRIES_AT_ONCE, asked)]
 
 
 @stored("mlknn")
@@ -391,11 +375,14 @@ class MLkNN(NeighbourClassifier):
         self.k_ = rows.k
         counts = np.rint(rows.counts_in_training()).astype(np.intp)
         positive = rows.weight * rows.columns
-        self.priors_ = _smoothed_share(
-            positive.sum(axis=0), rows.weight.sum(axis=0), self.smoothing, 2
-        )
-        weight = np.stack([rows.weight - positive, positive])
-        self.likelihoods_ = _likelihoods(weight, counts, self.k_, self.smoothing)
+        s, n_columns = self.smoothing, counts.shape[1]
+        self.priors_ = (s + positive.sum(axis=0)) / (2 * s + rows.weight.sum(axis=0))
+        size = n_columns * (self.k_ + 1)
+        cells = (np.arange(n_columns) * (self.k_ + 1) + counts).ravel()
+        weight = (rows.weight - positive, positive)
+        seen = np.stack([np.bincount(cells, own.ravel(), minlength=size) for own in weight])
+        seen = seen.reshape(2, n_columns, self.k_ + 1)
+        self.likelihoods_ = (s + seen) / (s * (self.k_ + 1) + seen.sum(axis=2, keepdims=True))
 
     def _joint(self, X: Any) -> Joint:
         counts = np.rint(self._neighbours.counts(X)).astype(np.intp)
@@ -406,22 +393,6 @@ class MLkNN(NeighbourClassifier):
         owner = column_owner(cardinalities)
         tables = [_log_table(log_odds[0][:, owner == i], k) for i, k in enumerate(cardinalities)]
         return Independent(self.label_space_, tables)
-
-
-def _smoothed_share(count: Any, total: Any, smoothing: float, n_outcomes: int) -> Any:
-    """Share of `total` trials with an outcome, `smoothing` more imagined for each outcome."""
-    return (smoothing + count) / (n_outcomes * smoothing + total)
-
-
-def _likelihoods(weight: Array, counts: Indices, k: int, smoothing: float) -> Array:
-    """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from weights (2, n, e) and counts (n, e)."""
-    n_columns = counts.shape[1]
-    cells = (np.arange(n_columns) * (k + 1) + counts).ravel()
-    size = n_columns * (k + 1)
-    seen = np.stack([np.bincount(cells, own.ravel(), minlength=size) for own in weight])
-    seen = seen.reshape(2, n_columns, k + 1)
-    found: Array = _smoothed_share(seen, seen.sum(axis=2, keepdims=True), smoothing, k + 1)
-    return found
 
 
 def _log_table(log_odds: Array, n_values: int) -> Array:

@@ -47,6 +47,7 @@ from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
+    DEFAULT_GRID,
     DEFAULT_TOLERANCE,
     CompletedData,
     Grid,
@@ -360,19 +361,25 @@ def completed_by_chain(
         return data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    part = completed(data, chain_by_dependence(data, seed, n_jobs), seed)
+    part = completed(data, chain_by_dependence(data, seed, n_jobs, quick=True), seed)
     return part.known_targets() if known_targets else part
 
 
-def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:
+def chain_by_dependence(
+    data: TrainingData, seed: int, n_jobs: int | None, *, quick: bool = False
+) -> LearnedChain:
     """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
 
-    Penalties are chosen from wide steps in few folds: a draw needs no better ones, and the model
-    that learns from the draws chooses its own.
+    If it is to be `quick`, as most models that learn from the draws are, penalties are chosen from
+    wide steps in few folds, and there is no step of EM.
     """
-    learner = linear_learner(_WIDE_STEPS, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
+    grid, n_folds, scales = (
+        (_WIDE_STEPS, 3, (1.0, 10.0)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
+    )
+    learner = linear_learner(grid, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    return learn_chain(learner, data, order, random_folds(data, 3, seed), (1.0, 10.0), em=False)
+    folds = random_folds(data, n_folds, seed)
+    return learn_chain(learner, data, order, folds, scales, em=not quick)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
