@@ -4,9 +4,11 @@ CPU seconds to fit and to answer (modes and log-probabilities of the held-out ro
 over those of a `RandomForestClassifier(100)` on the same rows (fit and predict); joint log-loss,
 exact match and Hamming accuracy of held-out rows. One fold of real data sets, of which `--inner`
 holds out training rows only, and seven generated shapes (`--rows` bounds how many rows are used).
+With `--time-limit`, what a fit took of so many seconds by the clock, on three large shapes.
 
     python -m benchmarks.stack                      # everything
     python -m benchmarks.stack emotions yeast seven --rows 1000 --limit 120
+    python -m benchmarks.stack --time-limit 60
     python -m benchmarks.stack --inner --model "JointStack([JointForest(100), CTBN()])"
 """
 
@@ -59,6 +61,12 @@ SHAPES = {
     "news": Shape(12900, 1006, (2,) * 20, words=30, tags=1.03),
     "pictures": Shape(3300, 499, (2,) * 374, words=8, tags=3.5),
 }
+LARGE = {
+    "many rows": Shape(200_000, 50, (2,) * 7),
+    "many labels": Shape(4000, 500, (2,) * 2000, words=40, tags=5),
+    "wide": Shape(20_000, 100_000, (2,) * 30, words=60, tags=3),
+}
+_WIDE = 10_000  # columns, beyond which words are drawn one by one
 
 
 def generated(shape: Shape, seed: int = 0) -> tuple[Any, Any]:
@@ -89,7 +97,14 @@ def _tagged(shape: Shape, rng: np.random.Generator) -> tuple[Any, Any]:
     n_topics = 12 + d // 4
     topics = rng.dirichlet(np.full(n_topics, 1.5 / n_topics), size=n)
     X: Any
-    if shape.words:
+    if p > _WIDE:
+        owner = np.repeat(np.arange(n), shape.words)
+        topic = (topics.cumsum(axis=1)[owner] < rng.random((len(owner), 1))).sum(axis=1)
+        rank = (p * rng.random(len(owner)) ** 4).astype(np.int64)
+        word = (rank * (2 * topic + 1) + 7919 * topic) % p
+        X = sp.csr_array((np.ones(len(owner)), (owner, word)), shape=(n, p))
+        X.data = np.log1p(X.data)
+    elif shape.words:
         rate = topics @ (rng.gamma(0.1, size=(n_topics, p)) / np.arange(1, p + 1) ** 0.7)
         drawn = rng.poisson(rate * (shape.words / rate.sum(axis=1, keepdims=True)))
         X = sp.csr_array(np.log1p(drawn))
@@ -104,8 +119,9 @@ def _tagged(shape: Shape, rng: np.random.Generator) -> tuple[Any, Any]:
 
 def rows_of(name: str, folder: Any, most: int, inner: bool) -> tuple[Any, Any, Any, Any]:
     """Training and held-out rows, (X, Y, X_new, Y_new)."""
-    if name in SHAPES:
-        X, Y = generated(SHAPES[name])
+    shape = {**SHAPES, **LARGE}.get(name)
+    if shape is not None:
+        X, Y = generated(shape)
     else:
         data = load(name, data_home=folder)
         X, Y = data.X, np.asarray(data.Y)
@@ -149,10 +165,27 @@ def cell(make: Callable[[], Any], rows: tuple[Any, Any, Any, Any]) -> list[Any]:
     return [*seconds, ratio, f"{loss:.4f}", f"{exact:.4f}", f"{hamming:.4f}"]
 
 
+def limited(make: Callable[[], Any], rows: tuple[Any, Any, Any, Any], seconds: float) -> list[Any]:
+    """Seconds by the clock that a fit takes of a limit, CPU seconds, and who is left."""
+    start, cpu = time.perf_counter(), time.process_time()
+    model = make().set_params(time_limit=seconds).fit(*rows[:2])
+    used, cpu = time.perf_counter() - start, time.process_time() - cpu
+    n_rows = int(model.prior_.counts.sum())
+    loss = -float(model.joint(rows[2][:500]).log_prob(rows[3][:500]).mean())
+    return [
+        f"{used:.1f}",
+        f"{cpu:.1f}",
+        f"{n_rows:,}",
+        ", ".join(model.member_names_),
+        f"{loss:.3f}",
+    ]
+
+
 def main() -> None:
     """Print one line for each data set."""
     options = parser(__doc__)
-    options.add_argument("sets", nargs="*", default=[*REAL, *SHAPES])
+    options.add_argument("sets", nargs="*")
+    options.add_argument("--time-limit", type=float, help="seconds by the clock of a fit")
     options.add_argument("--rows", type=int, default=1 << 30, help="most rows of a data set")
     options.add_argument("--limit", type=int, default=600, help="CPU seconds of a cell")
     options.add_argument("--inner", action="store_true", help="hold out training rows only")
@@ -170,21 +203,24 @@ def main() -> None:
     print(f"{machine()}; {asked.model}\n")
     signal.signal(signal.SIGPROF, _stop)
     lines = []
-    for name in asked.sets:
+    limit = asked.time_limit
+    for name in asked.sets or (LARGE if limit else [*REAL, *SHAPES]):
         rows = rows_of(name, asked.data, asked.rows, asked.inner)
         stored = "sparse" if is_sparse(rows[0]) else "dense"
         signal.setitimer(signal.ITIMER_PROF, asked.limit)
         try:
-            found = cell(make, rows)
+            figures = limited(make, rows, limit) if limit else cell(make, rows)
         except _LateError:
-            found = [f"more than {asked.limit} CPU s"]
+            figures = [f"more than {asked.limit} CPU s"]
         signal.setitimer(signal.ITIMER_PROF, 0)
         what = f"{rows[0].shape[0]} x {rows[0].shape[1]} {stored}, {rows[1].shape[1]}"
-        lines.append([name, what, *found])
+        lines.append([name, what, *figures])
         print(*lines[-1], flush=True)
     print()
-    head = ["data", "rows x columns, labels", "forest", "fit", "answer", "ratio"]
-    print_table([*head, "log-loss", "exact match", "Hamming accuracy"], lines)
+    head = ["forest", "fit", "answer", "ratio", "log-loss", "exact match", "Hamming accuracy"]
+    if limit:
+        head = [f"s of {limit:g}", "CPU s", "rows used", "members", "log-loss"]
+    print_table(["data", "rows x columns, labels", *head], lines)
 
 
 if __name__ == "__main__":

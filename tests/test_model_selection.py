@@ -77,11 +77,24 @@ def test_the_future_is_never_in_training(times, n_splits):
 def test_they_go_where_scikit_learn_takes_cv(rng):
     X = rng.normal(size=(60, 3))
     Y = (X[:, :2] + rng.normal(size=(60, 2)) > 0).astype(int)
-    assert len(cross_val_score(BinaryRelevance(C=1.0), X, Y, cv=LabelKFold(3))) == 3
-    assert len(cross_val_score(BinaryRelevance(C=1.0), X, Y, cv=TimeFolds(X[:, 2], 2))) == 2
-    search = GridSearchCV(BinaryRelevance(), {"C": [0.1, 1.0]}, cv=LabelKFold(3))
     groups = np.repeat(np.arange(20), 3)
-    assert search.fit(X, Y, groups=groups).best_score_ <= 1.0
+    for cv, n_folds in ((LabelKFold(3, random_state=0), 3), (TimeFolds(X[:, 2], 2), 2)):
+        expected = [
+            BinaryRelevance(C=1.0).fit(X[train], Y[train]).score(X[test], Y[test])
+            for train, test in cv.split(X, Y)
+        ]
+        assert len(expected) == n_folds
+        np.testing.assert_allclose(cross_val_score(BinaryRelevance(C=1.0), X, Y, cv=cv), expected)
+    search = GridSearchCV(BinaryRelevance(), {"C": [0.1, 1.0]}, cv=LabelKFold(3, random_state=0))
+    search.fit(X, Y, groups=groups)
+    scores = [
+        [
+            BinaryRelevance(C=C).fit(X[train], Y[train]).score(X[test], Y[test])
+            for train, test in LabelKFold(3, random_state=0).split(X, Y, groups)
+        ]
+        for C in (0.1, 1.0)
+    ]
+    assert search.best_score_ == pytest.approx(np.mean(scores, axis=1).max())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import colabel
-from colabel.tables.model_names import description
 
 Point = tuple[float, float]
 RADIUS = 13.0
@@ -365,7 +364,7 @@ class Sketch(SphinxDirective):
         name, model = self.arguments
         if name not in SKETCHES:
             raise self.error(f"There is no sketch {name!r}: choose from {', '.join(SKETCHES)}.")
-        caption = description(getattr(colabel, model))
+        caption = getattr(colabel, model).__doc__.strip().partition("\n")[0]
         return [nodes.raw("", picture(name, caption), format="html")]
 
 

@@ -14,9 +14,13 @@ from colabel.cli.listing import known_features, known_models
 from colabel.comparing import DEFAULT_MODELS, MOST_ROWS
 from colabel.datasets import OPENML
 from colabel.tables import MODEL_NAMES
-from colabel.tables.model_names import FEATURE_NAMES, description
+from colabel.tables.model_names import FEATURE_NAMES
 
 runner = CliRunner()
+
+
+def first_line(kind):
+    return kind.__doc__.strip().partition("\n")[0]
 
 
 def run_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -107,11 +111,11 @@ def test_help_names_every_model_and_every_default():
     """The names are read from the sources, and must be those that are accepted."""
     assert list(known_models()) == list(MODEL_NAMES)
     for name, known in known_models().items():
-        assert known[:2] == (MODEL_NAMES[name].__name__, description(MODEL_NAMES[name]))
+        assert known[:2] == (MODEL_NAMES[name].__name__, first_line(MODEL_NAMES[name]))
         assert known.when.startswith("Take it ")
         assert known.cost in ("low", "medium", "high", "highest")
     for name, known in known_features().items():
-        assert known[:2] == (FEATURE_NAMES[name].__name__, description(FEATURE_NAMES[name]))
+        assert known[:2] == (FEATURE_NAMES[name].__name__, first_line(FEATURE_NAMES[name]))
     listed = runner.invoke(app, ["models"], env={"COLUMNS": "200"}).output
     assert all(f"{known.kind} " in listed for known in known_models().values())
     for command in ("fit", "compare"):

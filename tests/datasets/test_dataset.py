@@ -13,7 +13,6 @@ def test_names_are_filled_in_and_repr_is_short():
     data = Dataset("t", sparse.csr_array(np.eye(2)), np.array([[0], [1]]))
     assert repr(data) == "Dataset('t': 2 rows, 2 sparse features, 1 labels)"
     assert data.feature_names == ("x1", "x2")
-    assert data.is_binary
     assert data.is_sparse
 
 
@@ -30,26 +29,14 @@ def test_wrong_shapes(X, Y, names, word):
         Dataset("t", X, Y, names)
 
 
-def test_cardinality_needs_binary_labels():
-    data = Dataset("t", np.eye(3), np.array([[0, 3], [1, 0], [0, 3]]))
-    assert data.distinct_label_sets == 2
-    with pytest.raises(TableError, match="not all 0 or 1"):
-        _ = data.label_cardinality
-
-
-def test_distinct_label_sets_with_missing_and_text():
-    Y = np.array([["a", None], ["a", None], ["b", "c"]], dtype=object)
-    assert Dataset("t", np.eye(3), Y).distinct_label_sets == 2
-
-
 def test_digit_traits_tell_the_digits_apart():
     data = digit_traits()
     assert data.X.shape == (1797, 64)
     assert data.label_names == (
         *("even", "prime", "square", "above_four", "loop", "triangular", "fibonacci"),
     )
-    assert data.distinct_label_sets == 10
-    assert data.is_binary
+    assert len(set(map(tuple, data.Y.tolist()))) == 10
+    assert set(data.Y.ravel()) == {0, 1}
     from sklearn.datasets import load_digits
 
     digits = load_digits().target

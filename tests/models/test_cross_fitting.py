@@ -14,7 +14,7 @@ from colabel import CTBN, BinaryRelevance, JointStack
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.models._cross_fitting import (
+from colabel.models.cross_fitting import (
     Member,
     fitted_members,
     held_out_experts,

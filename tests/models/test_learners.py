@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.conditional import RowGroup, TrainingData
-from colabel.models._learning import make_learner
+from colabel.models.learning import make_learner
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from colabel import CTBN, BinaryRelevance, ClassifierChain, JointForest, JointSt
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.models import JointClassifier
-from colabel.models._learning import make_folds
 from colabel.models.chain.learning import completed, posterior_draws
+from colabel.models.learning import make_folds
 
 MODELS = [
     cls

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
 from colabel import BinaryRelevance, KernelFeatures, joint_of
-from colabel.preprocess import _kernel
-from colabel.preprocess._kernel import (
+from colabel.preprocess import kernel
+from colabel.preprocess.kernel import (
     LabelsAlone,
     clearly_better,
     gaussian,
@@ -218,8 +218,8 @@ def test_the_choice_is_that_of_the_held_out_likelihood(circles):
 
 def test_held_out_likelihood_is_that_of_regressions_fitted_without_the_rows(circles, monkeypatch):
     X, Y = circles
-    monkeypatch.setattr(_kernel, "_PRIOR_VARIANCES", (10.0,))
-    monkeypatch.setattr(_kernel, "_TOLERANCE", 1e-4)
+    monkeypatch.setattr(kernel, "_PRIOR_VARIANCES", (10.0,))
+    monkeypatch.setattr(kernel, "_TOLERANCE", 1e-4)
     judge = LabelsAlone.of(X, Y, np.random.RandomState(0), 1)
     found = judge.log_prob(X[judge.rows])
     C = 10.0 / X.var(axis=0).sum()
@@ -300,8 +300,8 @@ def test_labels_that_say_nothing_choose_no_kernel(circles):
 
 def test_the_labels_that_vary_most_are_compared_by(circles, monkeypatch):
     X, Y = circles
-    monkeypatch.setattr(_kernel, "_MOST_LABELS", 2)
-    monkeypatch.setattr(_kernel, "_MOST_ROWS", 100)
+    monkeypatch.setattr(kernel, "_MOST_LABELS", 2)
+    monkeypatch.setattr(kernel, "_MOST_ROWS", 100)
     rare = (np.arange(300) % 50 == 0).astype(int)
     judge = LabelsAlone.of(X, np.column_stack([rare, Y]), np.random.RandomState(0), None)
     assert judge.rows.shape == (100,)

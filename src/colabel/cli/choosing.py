@@ -392,7 +392,7 @@ def _write_fixed(
     import numpy as np
 
     from colabel.tables import TableError
-    from colabel.tables.csv_file import CsvSource
+    from colabel.tables.reading import CsvSource
     from colabel.tables.source import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source

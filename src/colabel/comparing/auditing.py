@@ -116,13 +116,12 @@ def audit(
     >>> int(checked.order[0]), data.label_names[checked.worst_labels[0, 1]]
     (7, 'square')
     """
-    given = model if isinstance(model, list | tuple) else [model]
-    models = [
-        each
-        for one in given
-        for each in (auditors(random_state) if isinstance(one, str) and one == "auto" else [one])
-    ]
-    models = [make_model(one, random_state) if isinstance(one, str) else one for one in models]
+    models: list[Any] = []
+    for one in model if isinstance(model, list | tuple) else [model]:
+        if isinstance(one, str):
+            models += auditors(random_state) if one == "auto" else [make_model(one, random_state)]
+        else:
+            models.append(one)
     if not models:
         raise ValueError("No model was given to audit with.")
     space, codes = LabelSpace.infer(Y, label_names)

@@ -14,6 +14,7 @@ from colabel.comparing.held_out import HeldOut
 from colabel.core.arrays import Array, Codes
 from colabel.decide.decisions import tuned_threshold
 from colabel.labels import MISSING
+from colabel.tables import TableError
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,15 @@ COMPARED: dict[str, Measure] = {
     ),
 }
 """The measures of the demo and of comparisons, in the order of their tables."""
+
+
+def measure_named(name: str) -> str:
+    """Return the name in `COMPARED` of a measure given by that name or by its title."""
+    titles = {how.title: key for key, how in COMPARED.items()}
+    if titles.get(name, name) not in COMPARED:
+        raise TableError(f"There is no measure {name!r}: choose from {', '.join(titles)}.")
+    return titles.get(name, name)
+
 
 DECIDED_MEASURES = ("exact_match", "hamming_accuracy", "micro_f1", "macro_f1")
 """Those of them that depend on the decision."""
@@ -350,7 +360,7 @@ def _against_baseline(results: Mapping[str, ModelResult], chosen: str, measure: 
         return ""
     without = how.written(baseline.mean(measure))
     if is_better(results[chosen], baseline, measure):
-        return f" The baseline, which knows only how often label sets occur, has {without}."
+        return f" The baseline, which knows only how often labels occur, has {without}."
     return (
         f" That is no better than without the features ({without}): they may say little about the "
         "labels."

@@ -126,11 +126,11 @@ def _describe(cls: Any) -> None:
 
 def _entries(section: str) -> dict[str, str]:
     """Return the description of each name; names that are described together share it."""
-    found = {}
+    entries = {}
     for entry in re.split(r"\n(?=\w)", section):
         for name in entry.partition(" :")[0].partition("\n")[0].split(", "):
-            found[name] = entry
-    return found
+            entries[name] = entry
+    return entries
 
 
 def unfitted_copy(estimator: Estimator) -> Estimator:

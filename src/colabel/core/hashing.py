@@ -1,6 +1,6 @@
-"""Numbers of 64 bits that depend on content alone: what chance is drawn from.
+"""Hashes of 64 bits, which serve as random numbers of rows.
 
-So a row meets the same chance whatever rows stand beside it and in whatever order, whether it is
+The hash of a row is the same whatever rows stand beside it and in whatever order, whether it is
 stored dense or sparse, on one machine or another.
 """
 

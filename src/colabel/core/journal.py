@@ -70,10 +70,10 @@ class Journal:
             self._file.write(head)
             self._file.flush()
             return
-        found = self._file.read(len(head))
-        if found != head:
+        begins = self._file.read(len(head))
+        if begins != head:
             self._file.close()
-            what = "of another fit" if found.startswith(_MAGIC) else "no checkpoint"
+            what = "of another fit" if begins.startswith(_MAGIC) else "no checkpoint"
             raise JournalError(
                 f"{path} is {what}: give the command, the files and the version of colabel that it "
                 "was begun with, or name another file."
@@ -197,9 +197,9 @@ def _read(node: Any, arrays: memoryview, depth: int) -> Any:
         return _read(content, arrays, depth + 1)[()]
     if kind == "objects":
         shape, values = content
-        found = np.empty(len(values), dtype=object)
-        found[:] = each(values)
-        return found.reshape(shape)
+        objects = np.empty(len(values), dtype=object)
+        objects[:] = each(values)
+        return objects.reshape(shape)
     if kind == "csr":
         matrix, shape, parts = content
         made = (sp.csr_matrix if matrix else sp.csr_array)(tuple(each(parts)), shape=tuple(shape))
@@ -217,9 +217,9 @@ def _record(module: str, name: str) -> Any:
     """Return the class of a record."""
     if not module.startswith(_PACKAGES):
         raise ValueError(f"no record {module}.{name}")
-    found = getattr(importlib.import_module(module), name)
-    _field_names(found)
-    return found
+    kind = getattr(importlib.import_module(module), name)
+    _field_names(kind)
+    return kind
 
 
 def _field_names(kind: Any) -> list[str]:

@@ -261,66 +261,6 @@ class Estimator:
 # ------------------------------------------------------------------------ annotations
 
 
-def check(
-    value: Any,
-    annotation: Any,
-    dims: Dims,
-    where: str,
-    shape: Sequence[str] = (),
-    marks: Sequence[Any] = (),
-) -> None:
-    """Raise `NotAsDeclaredError` unless a value is as an annotation says; bind sizes in `dims`."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        sizes = [size for mark in arguments[1:] if isinstance(mark, str) for size in mark.split()]
-        own = [mark for mark in arguments[1:] if not isinstance(mark, str)]
-        check(value, arguments[0], dims, where, [*shape, *sizes], [*marks, *own])
-    elif origin in (Union, UnionType):
-        _check_one_of(value, arguments, dims, where, shape, marks)
-    elif origin is Literal:
-        known = any(type(value) is type(each) and value == each for each in arguments)
-        _require(known, value, where, f"one of {reprlib.repr(arguments)}")
-    elif origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
-        _check_many(value, arguments[0], dims, where, shape or ["_"], marks)
-    elif origin is tuple:
-        _require(isinstance(value, list | tuple), value, where, "a sequence")
-        bind(dims, len(arguments), len(value), where)
-        for i, (each, kind) in enumerate(zip(value, arguments, strict=True)):
-            check(each, kind, dims, f"{where}[{i}]")
-    elif origin in (dict, Mapping):
-        _require(isinstance(value, dict), value, where, "a table")
-        for key, each in value.items():
-            check(each, arguments[1], dims, f"{where}.{key}", shape, marks)
-    else:
-        if origin is np.ndarray:
-            marks = _check_array(value, get_args(arguments[1])[0], dims, where, shape, marks)
-        elif annotation in (int, float):
-            whole = type(value) is int or isinstance(value, np.integer)
-            number = whole or (annotation is float and isinstance(value, float))
-            wanted = "a whole number" if annotation is int else "a number"
-            _require(number, value, where, wanted)
-            marks = _with_range(marks, "i" if annotation is int else "f")
-        elif annotation in _PLAIN:
-            is_plain, wanted = _PLAIN[annotation]
-            _require(is_plain(value), value, where, wanted)
-            _bind_part(value, dims, where, shape)
-        else:
-            _check_part(value, annotation, where)
-            _bind_part(value, dims, where, shape)
-        for mark in marks:
-            mark.check(value, dims, where)
-
-
-def _with_range(marks: Sequence[Any], kind: str) -> Sequence[Any]:
-    """Numbers are finite and whole ones counts, unless a mark says otherwise."""
-    if kind not in _RANGES or any(isinstance(m, Between | Below | Distribution) for m in marks):
-        return marks
-    return [_RANGES[kind], *marks]
-
-
-_RANGES = {"f": Between(), "i": Between(0, 2**53)}
-
-
 def is_unicode(text: Any) -> bool:
     """Whether something is a text that can be written: half a pair of surrogates is none."""
     try:
@@ -350,87 +290,112 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     str: (is_unicode, "a text"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
 }
+_RANGES = {"f": Between(), "i": Between(0, 2**53)}
 
 
-def _check_array(
-    value: Any, scalar: Any, dims: Dims, where: str, shape: Sequence[str], marks: Sequence[Any]
-) -> Sequence[Any]:
-    """Check type and shape of an array; return the marks to check it by."""
-    scalar = get_origin(scalar) or scalar
-    if scalar is Any:
-        names: tuple[str, ...] = ()
-    elif issubclass(scalar, np.signedinteger):
-        names = ("int64", "int32", "int16", "int8")
-    else:
-        names = ("float64", "float32") if scalar is np.floating else (np.dtype(scalar).name,)
-    known = isinstance(value, np.ndarray) and (not names or value.dtype.name in names)
-    _require(known, value, where, f"an array of {' or '.join(names) or 'values'}")
-    fits = not shape or value.ndim == len(shape)
-    check_that(fits, f"{where} has {value.ndim} axes, not {len(shape)}")
-    for axis, size in enumerate(shape):
-        bind(dims, size, value.shape[axis], f"axis {axis} of {where}")
-    return _with_range(marks, names[0][0] if names else "")
-
-
-def _check_one_of(
+def check(
     value: Any,
-    kinds: Sequence[Any],
+    annotation: Any,
     dims: Dims,
     where: str,
-    shape: Sequence[str],
-    marks: Sequence[Any],
+    shape: Sequence[str] = (),
+    marks: Sequence[Any] = (),
 ) -> None:
-    if value is None and NoneType in kinds:
-        return
-    errors = []
-    for kind in kinds:
-        found = dict(dims)
-        try:
-            check(value, kind, found, where, shape, marks)
-        except _UnknownSizeError:
-            raise
-        except NotAsDeclaredError as error:
-            errors.append(error)
-        else:
-            dims.update(found)
+    """Raise `NotAsDeclaredError` unless a value is as an annotation says; bind sizes in `dims`."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        sizes = [size for mark in arguments[1:] if isinstance(mark, str) for size in mark.split()]
+        own = [mark for mark in arguments[1:] if not isinstance(mark, str)]
+        check(value, arguments[0], dims, where, [*shape, *sizes], [*marks, *own])
+    elif origin in (Union, UnionType):
+        if value is None and NoneType in arguments:
             return
-    raise errors[0]
-
-
-def _check_many(
-    value: Any, item: Any, dims: Dims, where: str, shape: Sequence[str], marks: Sequence[Any]
-) -> None:
-    size, *inner = shape
-    ragged = inner[0].strip("[]") if inner and inner[0].startswith("[") else None
-    inner = inner if ragged is None else ["_", *inner[1:]]
-    whole = [mark for mark in marks if getattr(mark, "of_the_whole", False)]
-    of_items = [mark for mark in marks if mark not in whole]
-    _require(isinstance(value, list | tuple), value, where, "a sequence")
-    bind(dims, size, len(value), where)
-    for i, each in enumerate(value):
-        check(each, item, dims, f"{where}[{i}]", inner, of_items)
-    if ragged is not None:
-        bind(dims, ragged, tuple(map(len, value)), where)
-    for mark in whole:
-        mark.check(value, dims, where)
-
-
-def _check_part(value: Any, cls: Any, where: str) -> None:
-    """An object of a stored type, or of any that has what a protocol asks for."""
-    declared = value.declared if isinstance(value, Node) else None
-    if declared is None or get_origin(cls) is not None:  # such as a function
-        known = False
-    elif getattr(cls, "_is_protocol", False):
-        known = all(hasattr(declared.type, name) for name in vars(cls) if name[0] != "_")
+        errors = []
+        for kind in arguments:
+            bound = dict(dims)
+            try:
+                check(value, kind, bound, where, shape, marks)
+            except _UnknownSizeError:
+                raise
+            except NotAsDeclaredError as error:
+                errors.append(error)
+            else:
+                dims.update(bound)
+                return
+        raise errors[0]
+    elif origin is Literal:
+        known = any(type(value) is type(each) and value == each for each in arguments)
+        _require(known, value, where, f"one of {reprlib.repr(arguments)}")
+    elif origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
+        _require(isinstance(value, list | tuple), value, where, "a sequence")
+        size, *inner = shape or ["_"]
+        bind(dims, size, len(value), where)
+        ragged = inner[0].strip("[]") if inner and inner[0].startswith("[") else None
+        inner = inner if ragged is None else ["_", *inner[1:]]
+        whole = [mark for mark in marks if getattr(mark, "of_the_whole", False)]
+        of_items = [mark for mark in marks if mark not in whole]
+        for i, each in enumerate(value):
+            check(each, arguments[0], dims, f"{where}[{i}]", inner, of_items)
+        if ragged is not None:
+            bind(dims, ragged, tuple(map(len, value)), where)
+        for mark in whole:
+            mark.check(value, dims, where)
+    elif origin is tuple:
+        _require(isinstance(value, list | tuple), value, where, "a sequence")
+        bind(dims, len(arguments), len(value), where)
+        for i, (each, kind) in enumerate(zip(value, arguments, strict=True)):
+            check(each, kind, dims, f"{where}[{i}]")
+    elif origin in (dict, Mapping):
+        _require(isinstance(value, dict), value, where, "a table")
+        for key, each in value.items():
+            check(each, arguments[1], dims, f"{where}.{key}", shape, marks)
     else:
-        known = issubclass(declared.type, cls)
-    _require(known, value, where, f"a {getattr(cls, '__name__', cls)}")
+        kind = _check_single(value, annotation, dims, where, shape)
+        # numbers are finite and whole ones counts, unless a mark says otherwise
+        ranged = any(isinstance(mark, Between | Below | Distribution) for mark in marks)
+        for mark in marks if ranged or kind not in _RANGES else [_RANGES[kind], *marks]:
+            mark.check(value, dims, where)
 
 
-def _bind_part(value: Any, dims: Dims, where: str, sizes: Sequence[str]) -> None:
-    for theirs, _, ours in (size.partition("=") for size in sizes):
+def _check_single(value: Any, annotation: Any, dims: Dims, where: str, shape: Sequence[str]) -> str:
+    """Check an array, a number, another plain value or an object; return the kind of numbers."""
+    if get_origin(annotation) is np.ndarray:
+        scalar = get_args(get_args(annotation)[1])[0]
+        scalar = get_origin(scalar) or scalar
+        if scalar is Any:
+            names: tuple[str, ...] = ()
+        elif issubclass(scalar, np.signedinteger):
+            names = ("int64", "int32", "int16", "int8")
+        else:
+            names = ("float64", "float32") if scalar is np.floating else (np.dtype(scalar).name,)
+        known = isinstance(value, np.ndarray) and (not names or value.dtype.name in names)
+        _require(known, value, where, f"an array of {' or '.join(names) or 'values'}")
+        fits = not shape or value.ndim == len(shape)
+        check_that(fits, f"{where} has {value.ndim} axes, not {len(shape)}")
+        for axis, size in enumerate(shape):
+            bind(dims, size, value.shape[axis], f"axis {axis} of {where}")
+        return names[0][0] if names else ""
+    if annotation in (int, float):
+        whole = type(value) is int or isinstance(value, np.integer)
+        number = whole or (annotation is float and isinstance(value, float))
+        _require(number, value, where, "a whole number" if annotation is int else "a number")
+        return "i" if annotation is int else "f"
+    if annotation in _PLAIN:
+        is_plain, wanted = _PLAIN[annotation]
+        _require(is_plain(value), value, where, wanted)
+    else:  # an object of a stored type, or of any that has what a protocol asks for
+        declared = value.declared if isinstance(value, Node) else None
+        if declared is None or get_origin(annotation) is not None:  # such as a function
+            known = False
+        elif getattr(annotation, "_is_protocol", False):
+            known = all(hasattr(declared.type, name) for name in vars(annotation) if name[0] != "_")
+        else:
+            known = issubclass(declared.type, annotation)
+        _require(known, value, where, f"a {getattr(annotation, '__name__', annotation)}")
+    for theirs, _, ours in (size.partition("=") for size in shape):
         if isinstance(value, Node) and theirs in value.dims:
             bind(dims, ours or theirs, value.dims[theirs], f"{theirs} of {where}")
+    return ""
 
 
 # ------------------------------------------------------------------------ stored types
@@ -445,8 +410,6 @@ class Declared:
     tag : str
         What files call it, whatever module it stands in.
     type : type
-    annotations : {name: annotation}
-        Beside those of the class.
     spec : type, optional
         Whose annotations, and whose ``_check_stored(fields, dims)``, are meant instead of those of
         the type. That function raises `NotAsDeclaredError` for what annotations cannot say.
@@ -462,7 +425,6 @@ class Declared:
 
     tag: str
     type: type
-    annotations: Mapping[str, Any] = field(default_factory=dict)
     spec: Any = None
     has_state: bool = True
     taken: Callable[[Any], Fields] | None = None
@@ -492,25 +454,23 @@ class Declared:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """Annotation of each field, in the order in which they are checked."""
-        found: dict[str, Any] = {}
-        old = self.annotations
+        fields: dict[str, Any] = {}
         for base in reversed((self.spec or self.type).__mro__):
             if not base.__module__.startswith("sklearn."):
                 names = _Names(vars(sys.modules[base.__module__]))
                 for name, annotation in vars(base).get("__annotations__", {}).items():
-                    if name not in old and "ClassVar" not in str(annotation):
+                    if "ClassVar" not in str(annotation):
                         text = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
                         kind = eval(text, {}, names) if isinstance(text, str) else text
                         # a mere type does not undo what a base says
-                        if get_origin(kind) is Annotated or name not in found:
-                            found[name] = kind
-        found |= old
+                        if get_origin(kind) is Annotated or name not in fields:
+                            fields[name] = kind
         if self.defaults:  # a class may say of a parameter what not all of its subclasses have
             state = hasattr(self.type, "get_params")
-            for name in found.keys() - self.defaults.keys() - old.keys():
+            for name in fields.keys() - self.defaults.keys():
                 if not (state and (name.startswith("_") or name.endswith("_"))):
-                    del found[name]
-        return found | dict.fromkeys(sorted(self.defaults.keys() - found), self.others)
+                    del fields[name]
+        return fields | dict.fromkeys(sorted(self.defaults.keys() - fields), self.others)
 
     def may_lack(self, name: str) -> bool:
         """Whether an estimator may be fitted without an attribute."""
@@ -569,8 +529,8 @@ class Node:
     @property
     def last(self) -> Node:
         """What answers: of a pipeline its last step, else the object itself."""
-        found: Node = self.dims.get("last", self)
-        return found
+        node: Node = self.dims.get("last", self)
+        return node
 
     def does(self, method: str) -> bool:
         """Whether what answers has a method; of a foreign type that is not known."""
@@ -697,13 +657,13 @@ class _Csr:
 
 
 def _csr_fields(value: Any) -> Fields:
-    shape = tuple(int(n) for n in value.shape)
-    return {"data": value.data, "indices": value.indices, "indptr": value.indptr, "shape": shape}
-
-
-def _make_csr(cls: Any) -> Callable[[Fields], Any]:
-    return lambda f: cls((f["data"], f["indices"], f["indptr"]), shape=f["shape"])
+    parts = {name: getattr(value, name) for name in ("data", "indices", "indptr")}
+    return parts | {"shape": tuple(int(n) for n in value.shape)}
 
 
 for _cls, _tag in ((sp.csr_array, "csr"), (sp.csr_matrix, "csr-matrix")):
-    declare(_cls, _tag, spec=_Csr, taken=_csr_fields, made=_make_csr(_cls))
+
+    def _make_csr(f: Fields, cls: Any = _cls) -> Any:
+        return cls((f["data"], f["indices"], f["indptr"]), shape=f["shape"])
+
+    declare(_cls, _tag, spec=_Csr, taken=_csr_fields, made=_make_csr)

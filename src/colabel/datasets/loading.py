@@ -75,10 +75,8 @@ class Dataset:
     >>> data = Dataset("toy", np.eye(3), np.array([[0, 1], [1, 1], [0, 1]]))
     >>> data
     Dataset('toy': 3 rows, 3 features, 2 labels)
-    >>> data.label_names, data.distinct_label_sets
-    (('y1', 'y2'), 2)
-    >>> round(data.label_cardinality, 3)
-    1.333
+    >>> data.label_names
+    ('y1', 'y2')
     """
 
     name: str
@@ -124,26 +122,6 @@ class Dataset:
     def is_sparse(self) -> bool:
         """Whether X is a sparse array."""
         return sparse.issparse(self.X)
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether every label is 0 or 1, with none missing (multi-label)."""
-        return self.Y.dtype.kind in "iub" and bool(np.isin(self.Y, (0, 1)).all())
-
-    @property
-    def label_cardinality(self) -> float:
-        """Mean number of labels a row (LC); only for 0/1 labels."""
-        if not self.is_binary:
-            raise TableError(
-                f"The label cardinality counts ones, but the labels of {self.name!r} are not all "
-                "0 or 1: it has no meaning for class variables with other values."
-            )
-        return float(self.Y.sum(axis=1).mean())
-
-    @property
-    def distinct_label_sets(self) -> int:
-        """Number of different rows of Y (DLS)."""
-        return len(set(map(tuple, self.Y.tolist())))
 
     def __repr__(self) -> str:
         return (

@@ -43,10 +43,10 @@ def add_to(long: Array, term: Array) -> None:
 
 def long_sum(terms: Iterable[Array], shape: tuple[int, ...]) -> Array:
     """Return the sum of terms that broadcast to a shape, as a long number."""
-    found = np.zeros((3, *shape))
+    total = np.zeros((3, *shape))
     for term in terms:
-        add_to(found, term)
-    return found
+        add_to(total, term)
+    return total
 
 
 def rounded(long: Array) -> Array:
@@ -58,10 +58,10 @@ def rounded(long: Array) -> Array:
 
 def less(long: Array, other: Array) -> Array:
     """Return the difference of two long numbers as doubles."""
-    found = np.array(np.broadcast_to(long, np.broadcast_shapes(long.shape, other.shape)))
+    difference = np.array(np.broadcast_to(long, np.broadcast_shapes(long.shape, other.shape)))
     for part in other:
-        add_to(found, -part)
-    return rounded(found)
+        add_to(difference, -part)
+    return rounded(difference)
 
 
 def long_log_sum_exp(long: Array) -> Array:
@@ -71,6 +71,6 @@ def long_log_sum_exp(long: Array) -> Array:
         best = gap.argmax(axis=0, keepdims=True)
         top = np.take_along_axis(long, np.broadcast_to(best, (3, *best.shape)), axis=1)
         gap = less(long, top)
-    found = np.ascontiguousarray(top[:, 0])
-    add_to(found, np.log(np.exp(np.minimum(gap, 0.0)).sum(axis=0)))
-    return found
+    total = np.ascontiguousarray(top[:, 0])
+    add_to(total, np.log(np.exp(np.minimum(gap, 0.0)).sum(axis=0)))
+    return total

@@ -656,16 +656,16 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
         for chunk in row_slices(open_rows.size, joint.codes_at_once, length * d):
             part = open_rows[chunk]
             some = joint.rows(part)
-            found, log_prob = some.top_k_codes(length)
+            best, log_prob = some.top_k_codes(length)
             exact = "mode" in some.exact  # as the search says that has just been made
-            complete = found.shape[1] == joint._at_most_all(length + 1)
+            complete = best.shape[1] == joint._at_most_all(length + 1)
             ended = complete | (log_prob[:, -1] < least[part])
             done = ended | (length >= _LONGEST) | (not exact)
             done |= _expected_length(log_prob, least[part]) > _HOPELESS
             wanted = (log_prob >= least[part, None]) | (not exact)
             place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
             rows.append(part[place])
-            codes.append(found[place, rank])
+            codes.append(best[place, rank])
             if exact:
                 cut[part[ended]] = False
             going_on.append(part[~done])

@@ -68,10 +68,10 @@ class Elimination:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """Labels whose messages each label receives; the last entry, -1, holds the roots."""
-        found: list[list[int]] = [[] for _ in range(len(self.order) + 1)]
+        children: list[list[int]] = [[] for _ in range(len(self.order) + 1)]
         for v in reversed(self.order):
-            found[self.scopes[v][0] if self.scopes[v] else ROOT].append(v)
-        return tuple(map(tuple, found))
+            children[self.scopes[v][0] if self.scopes[v] else ROOT].append(v)
+        return tuple(map(tuple, children))
 
     def axes(self, v: int) -> tuple[int, ...]:
         """Labels of the table of a label."""
@@ -187,9 +187,9 @@ def downward(
 def summed(prob: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> Array:
     """Sum a table over all its axes but those of the labels kept; these come in the order asked."""
     away = tuple(place for place, i in enumerate(axes) if i not in kept)
-    found: Array = prob.sum(axis=away) if away else prob
+    table: Array = prob.sum(axis=away) if away else prob
     left = [i for i in axes if i in kept]
-    return found.transpose(*(left.index(i) for i in kept), len(kept))
+    return table.transpose(*(left.index(i) for i in kept), len(kept))
 
 
 def expected_log(prob: Array, log: Array) -> Array:
@@ -348,7 +348,7 @@ def k_best(elimination: Elimination, tables: Sequence[Array], k: int) -> tuple[C
 def _positions(elimination: Elimination, axes: Sequence[int], scope: Sequence[int]) -> Indices:
     """Position among the states of `scope` of each state of `axes`, the last changing fastest."""
     grid = np.indices([elimination.sizes[i] for i in axes]).reshape(len(axes), -1)
-    found = np.zeros(grid.shape[1], dtype=np.intp)
+    positions = np.zeros(grid.shape[1], dtype=np.intp)
     for i in scope:
-        found = found * elimination.sizes[i] + grid[list(axes).index(i)]
-    return found
+        positions = positions * elimination.sizes[i] + grid[list(axes).index(i)]
+    return positions

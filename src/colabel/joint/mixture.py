@@ -37,14 +37,14 @@ class SumOfJoints(Joint):
 
     def _summed(self, tables: Sequence[Sequence[Array]]) -> list[Array]:
         """Sum tables[part][i] (n, ...) by the factors of the parts."""
-        found = []
+        sums = []
         for of_label in zip(*tables, strict=True):
             scaled = (
                 table * factor.reshape(-1, *[1] * (table.ndim - 1))
                 for table, (_, factor) in zip(of_label, self._parts(), strict=True)
             )
-            found.append(np.asarray(sum(scaled)))
-        return found
+            sums.append(np.asarray(sum(scaled)))
+        return sums
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
@@ -173,8 +173,8 @@ class Mixture(SumOfJoints):
         light members are high, which spares them long lists.
         """
         half = 0.5 * self.log_weights
-        found: Array = (least - log_sum_exp(half))[:, None] - half
-        return found
+        thresholds: Array = (least - log_sum_exp(half))[:, None] - half
+        return thresholds
 
     def _proven(self, codes: Codes, log_prob: Array, least: Array) -> tuple[Codes, Array]:
         """The best of vectors (n, k, d) and of all that reach a threshold (n, M) of some member.
@@ -237,8 +237,8 @@ class Mixture(SumOfJoints):
 
     def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
         """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
-        found = np.stack([member.log_prob_at(rows, codes) for member in self.members], axis=1)
-        return log_sum_exp(self.log_weights[rows] + found)
+        log_prob = np.stack([member.log_prob_at(rows, codes) for member in self.members], axis=1)
+        return log_sum_exp(self.log_weights[rows] + log_prob)
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d): a member for each draw, then a vector of that member."""

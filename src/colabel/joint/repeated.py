@@ -83,14 +83,14 @@ class Repeated(Joint):
     def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
         """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
         of_shared = self.of_row[rows]
-        found = np.empty(len(rows))
+        log_prob = np.empty(len(rows))
         partial = (codes == MISSING).any(axis=1)
-        found[~partial] = self.shared.log_prob_at(of_shared[~partial], codes[~partial])
+        log_prob[~partial] = self.shared.log_prob_at(of_shared[~partial], codes[~partial])
         some = np.flatnonzero(partial)
         for start in range(0, len(some), _ROWS_AT_ONCE):
             part = some[start : start + _ROWS_AT_ONCE]
-            found[part] = self.shared.rows(of_shared[part]).log_prob_codes(codes[part])
-        return found
+            log_prob[part] = self.shared.rows(of_shared[part]).log_prob_codes(codes[part])
+        return log_prob
 
     def listed_above(self, least: Array) -> Listed:
         """Return the vectors whose log-probability is at least `least` (n,) in their row."""

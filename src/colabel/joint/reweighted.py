@@ -163,8 +163,8 @@ class Reweighted(SumOfJoints):
             left = np.log1p(-share)
         known = complete & (on_list > -np.inf)
         rest = np.where(known, -np.inf, np.where(complete, outside, outside + left))
-        found: Array = np.logaddexp(on_list, rest + self.log_scale[rows]) - self._log_norm[rows]
-        return np.minimum(found, 0.0)
+        log_prob: Array = np.logaddexp(on_list, rest + self.log_scale[rows]) - self._log_norm[rows]
+        return np.minimum(log_prob, 0.0)
 
     # Vectors
 
@@ -178,13 +178,13 @@ class Reweighted(SumOfJoints):
         length = k
         while open_rows.size:
             some = self.base.rows(open_rows)
-            found, of_base = some.top_k_codes(length)
+            vectors, of_base = some.top_k_codes(length)
             if "mode" in self.exact and "mode" not in some.exact:
                 self.exact = self.exact.without("mode")
                 self.how += " A search of theirs was cut short: some modes are not proven."
-            whole = found.shape[1] == self._at_most_all(length + 1)
+            whole = vectors.shape[1] == self._at_most_all(length + 1)
             codes[open_rows], log_prob[open_rows] = self._merged(
-                open_rows, codes[open_rows], log_prob[open_rows], found
+                open_rows, codes[open_rows], log_prob[open_rows], vectors
             )
             # what has not been named yet is at most as probable as the last one named
             ended = of_base[:, -1] + factor[open_rows] <= log_prob[open_rows, -1]
@@ -272,8 +272,8 @@ class Reweighted(SumOfJoints):
 
 def _times(factor: Array, log: Array) -> Array:
     """The product, where 0 log 0 = 0."""
-    found: Array = np.where(factor > 0, factor * np.where(factor > 0, log, 0.0), 0.0)
-    return found
+    products: Array = np.where(factor > 0, factor * np.where(factor > 0, log, 0.0), 0.0)
+    return products
 
 
 def _weighted_entropy(part: VectorList, log_norm: Array | float = 0.0) -> Array:

@@ -141,14 +141,14 @@ class Tree(Joint):
 
     def _rows_last(self, rows: slice = slice(None), codes: Codes | None = None) -> list[Array]:
         """The tables as `elimination` takes them; -inf where they contradict codes (n, d)."""
-        found = []
+        tables = []
         for i, table in enumerate(self._tables):
             part = np.ascontiguousarray(table[rows].transpose(2, 1, 0))
             if codes is not None:
                 known, value = codes[:, i], np.arange(len(part))[:, None]
                 part = np.where(((known == MISSING) | (known == value))[:, None], part, -np.inf)
-            found.append(part if self._forest.scopes[i] else part[:, 0])
-        return found
+            tables.append(part if self._forest.scopes[i] else part[:, 0])
+        return tables
 
     def _conditioned(self, codes: Codes) -> tuple[list[Array], Array]:
         """Tables, rows last, given the known entries of codes (n, d), and their log-probability."""
@@ -156,8 +156,8 @@ class Tree(Joint):
         if not is_far(self._tables):
             return passes.upward(self._forest, tables)
         tables = [long_sum([table], table.shape) for table in tables]
-        found, total = passes.upward(self._forest, tables, far=True)
-        return found, rounded(total)
+        conditionals, total = passes.upward(self._forest, tables, far=True)
+        return conditionals, rounded(total)
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
@@ -179,25 +179,26 @@ class Tree(Joint):
         meeting = next(a for a in paths[0] if a in paths[1])
         of_i, of_j = (self._descend(path[: path.index(meeting)], meeting) for path in paths)
         above = self._descend(paths[0][paths[0].index(meeting) : -1], ROOT)
-        found: Array = np.matmul((above.transpose(0, 2, 1) * of_i).transpose(0, 2, 1), of_j)
-        return found
+        table: Array = np.matmul((above.transpose(0, 2, 1) * of_i).transpose(0, 2, 1), of_j)
+        return table
 
     def _descend(self, path: Sequence[int], top: int) -> Array:
         """P(path[0] | top) as an array (n, P, K): the product of the tables along a path."""
         n_states = 1 if top == ROOT else self.space.cardinalities[top]
-        found: Array = np.broadcast_to(np.eye(n_states), (self.n_rows, n_states, n_states))
+        tables: Array = np.broadcast_to(np.eye(n_states), (self.n_rows, n_states, n_states))
         for i in reversed(path):
-            found = np.matmul(found, np.exp(self._tables[i]))
-        return found
+            tables = np.matmul(tables, np.exp(self._tables[i]))
+        return tables
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         if MISSING in codes:
             return self._conditioned(codes)[1]
-        rows, found = np.arange(self.n_rows), np.zeros(self.n_rows)
+        rows, log_prob = np.arange(self.n_rows), np.zeros(self.n_rows)
+        tables = self._tables  # made anew each time, of independent labels
         for i, scope in enumerate(self._forest.scopes):
-            found += self._tables[i][rows, codes[:, scope[0]] if scope else 0, codes[:, i]]
-        return found
+            log_prob += tables[i][rows, codes[:, scope[0]] if scope else 0, codes[:, i]]
+        return log_prob
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first.
@@ -206,8 +207,8 @@ class Tree(Joint):
         """
         k = self._at_most_all(k)
         chunks = row_slices(self.n_rows, _ENTRIES_AT_ONCE, 2 * k * self._forest.n_entries)
-        found = [passes.k_best(self._forest, self._rows_last(chunk), k) for chunk in chunks]
-        return np.concatenate([c for c, _ in found]), np.concatenate([p for _, p in found])
+        parts = [passes.k_best(self._forest, self._rows_last(chunk), k) for chunk in chunks]
+        return np.concatenate([c for c, _ in parts]), np.concatenate([p for _, p in parts])
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d)."""
@@ -240,8 +241,8 @@ class Tree(Joint):
         """Return the entropy of each row's distribution in nats, shape (n,)."""
         tables = self._rows_last()
         each = passes.downward(self._forest, tables)
-        found: Array = -np.sum([passes.expected_log(prob, tables[i]) for i, prob in each], axis=0)
-        return found
+        terms = [passes.expected_log(prob, tables[i]) for i, prob in each]
+        return np.asarray(-np.sum(terms, axis=0))
 
     def _size_marginals(self) -> SizeMarginals:
         """Return ``P(|y| = s)`` and ``P(y_i = 1, |y| = s)``, exactly."""

@@ -227,8 +227,8 @@ def lookup(classes: Values, values: Values) -> Codes:
             return np.full(len(values), -1, dtype=np.int32)
     elif not (set(kinds) <= set(_NUMERIC_KINDS) or kinds in ("UU", "SS")):
         codes = {value: code for code, value in enumerate(classes.tolist())}
-        found = (codes.get(value, -1) for value in values.tolist())
-        return np.fromiter(found, dtype=np.int32, count=len(values))
+        positions = (codes.get(value, -1) for value in values.tolist())
+        return np.fromiter(positions, dtype=np.int32, count=len(values))
     if len(classes) == 0:
         return np.full(len(values), -1, dtype=np.int32)
     if len(classes) == 2:

@@ -29,25 +29,12 @@ class Columns:
     is_vector: bool
 
 
-@dataclass(frozen=True)
-class Indicator:
-    """A sparse 0/1 matrix, already as (n, d) codes."""
-
-    codes: Codes
+# One collection of labels per row; None for a row whose labels were not observed.
+LabelRows: TypeAlias = list[tuple[Any, ...] | None]
 
 
-@dataclass(frozen=True)
-class LabelRows:
-    """One collection of labels per row; None for a row whose labels were not observed."""
-
-    rows: tuple[tuple[Any, ...] | None, ...]
-
-
-# ---------------------------------------------------------------------------------- containers
-
-
-def read(Y: Any, *, lists: Lists = "asked") -> Columns | Indicator | LabelRows:
-    """Recognise the container of Y.
+def read(Y: Any, *, lists: Lists = "asked") -> Columns | Codes | LabelRows:
+    """Recognise the container of Y; of a sparse 0/1 matrix its codes (n, d) are returned.
 
     Parameters
     ----------
@@ -86,7 +73,7 @@ def read(Y: Any, *, lists: Lists = "asked") -> Columns | Indicator | LabelRows:
     return _read_array(np.asarray(Y), None, lists)
 
 
-def _read_sparse(Y: Any) -> Indicator:
+def _read_sparse(Y: Any) -> Codes:
     if len(Y.shape) != 2:
         raise ValueError(
             f"Y is sparse with shape {Y.shape}: give a sparse matrix of shape (n, d), one row per "
@@ -106,7 +93,7 @@ def _read_sparse(Y: Any) -> Indicator:
         )
     codes = np.zeros(Y.shape, dtype=np.int32)
     codes[coo.row, coo.col] = np.where(missing, -1, stored != 0)
-    return Indicator(codes)
+    return codes
 
 
 def _series_values(series: Any) -> Values:
@@ -121,7 +108,7 @@ def _series_values(series: Any) -> Values:
     return values
 
 
-def _read_rows(Y: Sequence[Any], lists: Lists) -> Columns | Indicator | LabelRows:
+def _read_rows(Y: Sequence[Any], lists: Lists) -> Columns | Codes | LabelRows:
     """Read a list: of sets, of rows, or of single values."""
     rows = list(Y)
     if any(isinstance(row, set | frozenset) for row in rows):
@@ -161,7 +148,7 @@ def _read_rows(Y: Sequence[Any], lists: Lists) -> Columns | Indicator | LabelRow
 
 
 def _label_rows(rows: Iterable[Any]) -> LabelRows:
-    collected: list[tuple[Any, ...] | None] = []
+    collected: LabelRows = []
     for position, row in enumerate(rows):
         if isinstance(row, set | frozenset | list | tuple | np.ndarray):
             collected.append(tuple(row))
@@ -172,12 +159,12 @@ def _label_rows(rows: Iterable[Any]) -> LabelRows:
                 f"Row {position} of Y is {row!r}, but other rows are sets of labels: give every "
                 "row as a set (empty for no label, None for labels that were not observed)."
             )
-    return LabelRows(tuple(collected))
+    return collected
 
 
 def _read_array(
     array: Values, names: tuple[str, ...] | None, lists: Lists
-) -> Columns | Indicator | LabelRows:
+) -> Columns | Codes | LabelRows:
     if array.ndim == 1 and array.dtype == object:
         rows = array.tolist()
         if any(isinstance(row, set | frozenset | list | tuple | np.ndarray) for row in rows):
@@ -246,9 +233,9 @@ def chosen_names(
 def set_codes(given: LabelRows, names: tuple[str, ...]) -> Codes:
     """0/1 codes (n, d) of rows of labels; -1 throughout a row that was not observed."""
     position = {name: i for i, name in enumerate(names)}
-    codes = np.zeros((len(given.rows), len(names)), dtype=np.int32)
+    codes = np.zeros((len(given), len(names)), dtype=np.int32)
     unknown: dict[str, None] = {}
-    for i, row in enumerate(given.rows):
+    for i, row in enumerate(given):
         if row is None:
             codes[i] = -1
             continue

@@ -29,7 +29,6 @@ from colabel.labels.columns import (
 )
 from colabel.labels.inputs import (
     Columns,
-    Indicator,
     LabelRows,
     Lists,
     check_representable,
@@ -264,10 +263,10 @@ class LabelSpace:
                 "Y is given as label sets or as a sparse 0/1 matrix, but the class variables here "
                 f"have other values ({self!r}): give an array of shape (n, {self.n_labels})."
             )
-        if isinstance(given, LabelRows):
+        if isinstance(given, list):
             return set_codes(given, self.names)
-        self._require_width(given.codes.shape[1])
-        return given.codes
+        self._require_width(given.shape[1])
+        return given
 
     def _encode_columns(self, given: Columns, mark_unseen: bool) -> Codes:
         arrays = self._in_order(given)
@@ -276,16 +275,16 @@ class LabelSpace:
             zip(arrays, self.names, self.classes, strict=True)
         ):
             values, observed = tidy(array, name)
-            found = lookup(classes, values)
+            column = lookup(classes, values)
             if mark_unseen:
-                found = np.where(found == MISSING, UNSEEN, found)
-            elif found.size and found.min() == MISSING:
-                unseen = few(distinct(values[found == MISSING], name)[0])
+                column = np.where(column == MISSING, UNSEEN, column)
+            elif column.size and column.min() == MISSING:
+                unseen = few(distinct(values[column == MISSING], name)[0])
                 raise ValueError(
                     f"Label {name!r} is given as {unseen}, but the values it was learnt with are "
                     f"{few(classes)}."
                 )
-            codes[slice(None) if observed is None else observed, i] = found
+            codes[slice(None) if observed is None else observed, i] = column
         return codes
 
     def _require_width(self, width: int) -> None:
@@ -455,13 +454,13 @@ class SeenLabels(NamedTuple):
     def of(cls, Y: Any) -> SeenLabels:
         """Look at labels (n, d) or (n,) in an array, a data frame or a sparse matrix."""
         given = read(Y)
-        if isinstance(given, LabelRows):
+        if isinstance(given, list):
             raise ValueError(
                 "Y holds sets of labels, which are only known together: give chunks of a 0/1 "
                 "matrix or of class variables."
             )
-        if isinstance(given, Indicator):
-            return cls(None, (np.array([0, 1]),) * given.codes.shape[1], "sparse")
+        if isinstance(given, np.ndarray):
+            return cls(None, (np.array([0, 1]),) * given.shape[1], "sparse")
         names = default_names(len(given.arrays)) if given.names is None else given.names
         columns = zip(given.arrays, names, strict=True)
         values = tuple(distinct(tidy(column, name).values, name)[0] for column, name in columns)
@@ -493,12 +492,11 @@ def infer_space(
     if isinstance(Y, EncodedLabels):
         return Y.space, Y.codes
     given = read(Y, lists=lists)
-    if isinstance(given, LabelRows):
+    if isinstance(given, list):
         space = _infer_sets(given, names, allow_unobserved)
         codes = set_codes(given, space.names)
-    elif isinstance(given, Indicator):
-        codes = given.codes
-        d = codes.shape[1]
+    elif isinstance(given, np.ndarray):
+        codes, d = given, given.shape[1]
         space = LabelSpace(chosen_names(names, None, d), (np.array([0, 1]),) * d, "sparse")
     else:
         chosen = chosen_names(names, given.names, len(given.arrays))
@@ -522,15 +520,15 @@ def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[LabelSpace, 
     classes: list[NDArray[Any]] = []
     for i, (array, name) in enumerate(zip(given.arrays, names, strict=True)):
         values, observed = tidy(array, name)
-        found, column = distinct(values, name)
+        own, column = distinct(values, name)
         codes[slice(None) if observed is None else observed, i] = column
-        classes.append(found)
+        classes.append(own)
     if given.is_vector or given.names:
         _check_no_lists(classes)
     space = _space_of_values(classes, names, is_vector=given.is_vector)
-    for i, (found, known) in enumerate(zip(classes, space.classes, strict=True)):
-        if len(found) < len(known):  # both values of a 0/1 label, of which one was observed
-            codes[codes[:, i] == 0, i] = lookup(known, found)[0] if len(found) else 0
+    for i, (own, known) in enumerate(zip(classes, space.classes, strict=True)):
+        if len(own) < len(known):  # both values of a 0/1 label, of which one was observed
+            codes[codes[:, i] == 0, i] = lookup(known, own)[0] if len(own) else 0
     return space, codes
 
 
@@ -560,13 +558,13 @@ def written_list(text: str) -> list[str] | None:
     if text[:1] + text[-1:] not in ("[]", "{}", "()"):
         return None
     try:
-        found = ast.literal_eval(text)
+        labels = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    plain = isinstance(found, list | tuple | set) and all(
-        isinstance(label, str | int) for label in found
+    plain = isinstance(labels, list | tuple | set) and all(
+        isinstance(label, str | int) for label in labels
     )
-    return [str(label) for label in found] if plain else None
+    return [str(label) for label in labels] if plain else None
 
 
 def _check_no_lists(classes: Sequence[NDArray[Any]]) -> None:
@@ -606,7 +604,7 @@ def _check_no_lists(classes: Sequence[NDArray[Any]]) -> None:
 def _infer_sets(given: LabelRows, names: Sequence[Any] | None, allow_empty: bool) -> LabelSpace:
     labels: list[Any]
     if names is None:
-        labels = ordered((label for row in given.rows for label in row or ()), "Y")
+        labels = ordered((label for row in given for label in row or ()), "Y")
     else:
         labels = list(names) if not isinstance(names, str) else [*unique_names(names)]
     if any(is_missing(label) for label in labels):
@@ -616,7 +614,7 @@ def _infer_sets(given: LabelRows, names: Sequence[Any] | None, allow_empty: bool
         )
     if not (labels or allow_empty):
         raise ValueError(
-            f"Y is empty: none of its {len(given.rows)} sets holds a label. Give at least one "
+            f"Y is empty: none of its {len(given)} sets holds a label. Give at least one "
             "label, or all label names with `label_names=` (`names=` of LabelSpace.infer)."
         )
     members = () if all(isinstance(label, str) for label in labels) else tuple(labels)

@@ -421,15 +421,15 @@ class FoldModels:
 
         Zero for rows that are never held out.
         """
-        found = [np.zeros((part.n_rows, size)) for size in part.cardinalities]
+        log_prob = [np.zeros((part.n_rows, size)) for size in part.cardinalities]
         for held in np.unique(fold[fold >= 0]):
             rows = np.flatnonzero(fold == held)
             own = np.arange(held * self.n_labels, (held + 1) * self.n_labels)
             for whole, table in zip(
-                found, self.models.take(own).log_prob(part.X[rows]), strict=True
+                log_prob, self.models.take(own).log_prob(part.X[rows]), strict=True
             ):
                 whole[rows] = table
-        return found
+        return log_prob
 
 
 def held_out_scores(models: FoldModels, part: TrainingData, fold: Indices) -> tuple[Array, ...]:
@@ -439,10 +439,10 @@ def held_out_scores(models: FoldModels, part: TrainingData, fold: Indices) -> tu
 
 def held_out_log_prob(models: FoldModels, part: TrainingData, fold: Indices) -> Array:
     """See `HeldOutScores.log_prob`: (d, m)."""
-    found = np.zeros((models.n_labels, part.n_rows))
-    for own, table, truth in zip(found, models.tables(part, fold), part.codes.T, strict=True):
+    log_prob = np.zeros((models.n_labels, part.n_rows))
+    for own, table, truth in zip(log_prob, models.tables(part, fold), part.codes.T, strict=True):
         own[:] = np.where(truth >= 0, table[np.arange(len(truth)), np.maximum(truth, 0)], 0.0)
-    return found
+    return log_prob
 
 
 def scores_of(log_prob: Array) -> Array:
@@ -466,10 +466,10 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     """Assign rows to folds at random.
 
     An integer `cv` gives that many folds of equal size; a fraction gives a single hold-out set.
-    Chance is drawn from the content of the rows: equal rows share a fold, so that none is ever
-    scored by a model that has seen its twin, and neither the order of the rows nor writing a
+    Folds are assigned by hashes of the rows' content: equal rows share a fold, so that no row is
+    scored by a model that has seen its duplicate, and neither the order of the rows nor writing a
     row twice instead of giving it weight 2 changes the folds, nor does rounding noise. But where
-    rows of equal features have different labels, each is dealt on its own: there features have few
+    rows of equal features have different labels, each is assigned by itself: features have few
     values, and a fold that took all rows with one label vector would leave the contradicting ones
     (rows in chunks, which are not seen together, stay with their equals there too). Of more
     rows than are worth sorting the sizes are equal only on average (`RowRanks`).
@@ -478,7 +478,7 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
 
 
 def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
-    """Merge equal rows, adding their weights, and drop rows of weight zero; order by chance.
+    """Merge equal rows, adding their weights, and drop rows of weight zero; order by hash.
 
     What is learned from the result depends neither on the order of the rows nor on whether a row
     is written twice or has weight 2.

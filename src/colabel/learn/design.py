@@ -409,11 +409,11 @@ class Design:
         weight = self.weight if self.weight is None or rows is None else self.weight[rows]
         gathered = self.rows if rows is None else self.rows[rows]
         if self.columns is None:
-            found = replace(self, rows=gathered, weight=weight)
+            design = replace(self, rows=gathered, weight=weight)
         else:
-            found = _sparse(gathered, weight, self.coordinates, self.n_extra)
-        few = prefers_row_space(found.n_rows, found.n_coordinates, found.n_extra)
-        return _in_row_space(found) if few else found
+            design = _sparse(gathered, weight, self.coordinates, self.n_extra)
+        few = prefers_row_space(design.n_rows, design.n_coordinates, design.n_extra)
+        return _in_row_space(design) if few else design
 
     def constants(self, rows: Indices) -> Design:
         """Return some rows with nothing but their constant."""
@@ -541,8 +541,8 @@ def _principal_axes(X: Array, weight: Array | None) -> Axes:
 
 def _distinct(squares: Array) -> Flags:
     """Directions (r,) of ascending sums of squares that are more than rounding."""
-    found: Flags = squares > _RANK_TOLERANCE * max(squares[-1], 1e-300)
-    return found
+    distinct: Flags = squares > _RANK_TOLERANCE * max(squares[-1], 1e-300)
+    return distinct
 
 
 def _squares_differ(squares: Array, n_rows: int, largest: Array) -> bool:

@@ -355,7 +355,7 @@ class LinearLearning:
         grid = self.learner.grid if offsets is None else self.learner.deviations
         grid = grid[:1] if constant else grid
         n_folds = folds.n_folds
-        found = [_Found.empty(len(group.targets)) for group in groups]
+        outcomes = [_Found.empty(len(group.targets)) for group in groups]
 
         def score(batch: Batch) -> int:
             block, counts = self.block(groups, batch, n_folds)
@@ -366,7 +366,7 @@ class LinearLearning:
             best = best_points(path.sums[0], grid, informed_tasks(counts, block.support))
             floor = block.floor.reshape(n_folds, len(best), -1)
             for task, (group, position) in enumerate(zip(batch.group, batch.position, strict=True)):
-                own = found[group]
+                own = outcomes[group]
                 own.choice[position] = best[task]
                 own.sums[:, position] = path.sums[:, best[task], task]
                 if path.coef is not None:
@@ -379,7 +379,7 @@ class LinearLearning:
         with progress_bar(description, len(batches), shown=self.learner.verbose) as advance:
             warn_of_failures(sum(map_threads(score, batches, n_jobs, advance)))
         results: list[Any] = []
-        for group, own in zip(groups, found, strict=True):
+        for group, own in zip(groups, outcomes, strict=True):
             if over is not None:
                 results.append(Gains(own.sums[1], own.sums[2], own.choice))
                 continue

@@ -18,6 +18,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.core.numeric import as_bytes, bin_sums, log_sum_exp
+from colabel.core.progress import check_deadline
 from colabel.core.schema import CODES, Between, Distribution, stored
 from colabel.joint import Independent, Joint, Mixture, Reweighted, VectorList
 from colabel.joint.repeated import Repeated
@@ -272,6 +273,7 @@ def ask_each(
     """
     found = []
     for position, joint in enumerate(joints):
+        check_deadline()
         try:
             found.append(question(joint))
         except excused as error:

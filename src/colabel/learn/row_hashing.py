@@ -1,7 +1,7 @@
-"""Chance that is drawn from the content of rows: which are held out, and which are drawn.
+"""Hash-based assignment of rows to folds, and their order.
 
-So it depends neither on the order of the rows nor on where they are: each row's share in it is a
-function of the row alone, but for a few numbers of all (the range of each feature).
+It depends neither on the order in which the rows are given nor on where they are: the hash of a row
+is a function of its content, but for a few numbers of all rows (the range of each feature).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 1 << 12  # while reading their content
 # Up to so many rows are ranked by sorting, so that folds have equal sizes.
 MOST_SORTED = 1 << 16
-# Chance is drawn from features to this many bits of their column's largest: far more than any
+# Features are hashed to this many bits of their column's largest: far more than any
 # measurement has, far fewer than another machine's rounding reaches.
 _BITS = 24
 # A column is far from zero if it varies by a smaller share of its largest number; it is rounded to
@@ -31,7 +31,7 @@ _MOST_BITS = 20
 
 @dataclass(frozen=True)
 class RowRanks:
-    """The order of the rows by chance, drawn from their content.
+    """A random order of the rows, by hashes of their content.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def copies(features: Keys, codes: Codes) -> tuple[Indices, Flags]:
 
 
 def _distinguished(data: TrainingData, features: Keys, seed: int) -> Keys:
-    """Digests (n,) of rows, equal of copies alone.
+    """Digests (n,) of rows, equal only for copies.
 
     If all rows of some features and one label vector left together, the others of these features
     would be all that is known of them, and say the contrary.
@@ -181,7 +181,7 @@ def _distinguished(data: TrainingData, features: Keys, seed: int) -> Keys:
 
 
 def rounding_units(data: TrainingData) -> Array:
-    """The step (p,) to which each feature is rounded before chance is drawn from it."""
+    """The step (p,) to which each feature is rounded before it is hashed."""
     return units_of(*column_range(data))
 
 
@@ -204,7 +204,7 @@ def wider_range(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[A
 
 
 def units_of(lowest: Array, highest: Array) -> Array:
-    """The steps (p,) to which features of a range are rounded before chance is drawn from them.
+    """The steps (p,) to which features of a range are rounded before they are hashed.
 
     Powers of two, so that they are the same for data that differ by rounding noise alone; the
     factor keeps columns scaled to a round largest value, such as 1, off the step's own edges. In a
@@ -224,5 +224,5 @@ def _along_columns(part: Any, extreme: np.ufunc) -> Array:
     """Largest or smallest numbers (p,) of dense or sparse rows (m, p)."""
     if not is_sparse(part):
         return np.asarray(extreme.reduce(part, axis=0))
-    found = part.max(axis=0) if extreme is np.fmax else part.min(axis=0)
-    return np.asarray(found.toarray()).ravel()
+    extremes = part.max(axis=0) if extreme is np.fmax else part.min(axis=0)
+    return np.asarray(extremes.toarray()).ravel()

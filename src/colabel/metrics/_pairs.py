@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags
+from colabel.core.parameters import checked_weights
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import distinct, few, lookup, object_array, tidy
-from colabel.labels.inputs import LabelRows, Lists, default_names, read
+from colabel.labels.inputs import Lists, default_names, read
 from colabel.labels.space import infer_space
 
 
@@ -45,7 +46,7 @@ def aligned(
         pred, other = _matched(space, other, pred)
         pair = _recoded(space, true, other, pred)
     _require_comparable(pair, metric, missing_truth)
-    weights = checked_weights(sample_weight, len(pair.true))
+    weights = checked_weights(sample_weight, pair.true)
     counts = weights > 0
     return pair._replace(true=pair.true[counts], pred=pair.pred[counts]), weights[counts]
 
@@ -54,7 +55,7 @@ def _lists_are(*sides: Any) -> Lists:
     """What equally long lists of strings are: what the first side is of which one can tell."""
     for Y in sides:
         try:
-            return "sets" if isinstance(read(Y), LabelRows) else "table"
+            return "sets" if isinstance(read(Y), list) else "table"
         except ValueError:
             continue
     return "asked"
@@ -170,19 +171,3 @@ def label_means(rows: Flags, values: Array, weights: Array) -> Array:
     counts = weights @ rows
     means: Array = (weights * values) @ rows / np.where(counts > 0, counts, 1.0)
     return means
-
-
-def checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_rows,):
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}: give one weight per row, shape ({n_rows},)."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError(
-            "sample_weight must be finite and not negative, with at least one positive weight; it "
-            f"goes from {weights.min()} to {weights.max()}."
-        )
-    return weights

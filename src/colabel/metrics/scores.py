@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn import metrics as sklearn_metrics
 
 from colabel.core.arrays import Array, Flags
+from colabel.core.parameters import checked_weights
 from colabel.labels import MISSING
-from colabel.metrics._pairs import aligned, at_least_two, checked_weights, indicators, label_means
+from colabel.metrics._pairs import aligned, at_least_two, indicators, label_means
 
 __all__ = [
     "exact_match",
@@ -184,7 +185,7 @@ def f1_score(
     if pair.zero_one:
         some = known.any(axis=1)
         weights = weights[some]
-        # an entry that is neither true nor announced is in no sum
+        # an entry that is neither true nor predicted is in no sum
         score = sklearn_metrics.f1_score(
             at_least_two(np.where(known, pair.true, 0)[some]),
             at_least_two(np.where(known, pair.pred, 0)[some]),
@@ -366,7 +367,7 @@ def joint_log_loss(
             f"log_prob reaches {logs.max():.4g}, but logarithms of probabilities are at most 0: "
             "give log-probabilities, not probabilities."
         )
-    weights = checked_weights(sample_weight, len(logs))
+    weights = checked_weights(sample_weight, logs)
     counted = weights > 0  # 0 times -inf is no loss
     total = -float(np.sum(logs[counted] * weights[counted]))
     return max(total / float(weights.sum()) if normalize else total, 0.0)

@@ -42,10 +42,10 @@ from colabel.joint import Joint, Mixture
 from colabel.joint.user_terms import codes_of_labels
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
-from colabel.models._cross_fitting import counted, held_out_folds, require_joint
-from colabel.models._learning import can_hold_out, make_folds
+from colabel.models.cross_fitting import counted, held_out_folds, require_joint
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import row_chunks
+from colabel.models.learning import can_hold_out, make_folds
 from colabel.models.with_estimator import AroundModel
 from colabel.models.wrapped import joint_of, model_inside, with_model_inside
 from colabel.rules import CompiledRules, Rules

@@ -36,13 +36,13 @@ from colabel.learn.chunks.chunked_data import (
 )
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
-from colabel.models._cross_fitting import learn_calibration, uncalibrated
-from colabel.models._learning import layered, positive_only, unlabelled_positives
+from colabel.models.cross_fitting import learn_calibration, uncalibrated
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, check_takes_chunks, is_short, lazy_rows, row_chunks
+from colabel.models.learning import layered, positive_only, unlabelled_positives
 
 if TYPE_CHECKING:
-    from colabel.models._cross_fitting import Calibration
+    from colabel.models.cross_fitting import Calibration
 
 _CONTAINERS = ("default", "pandas", "polars")
 

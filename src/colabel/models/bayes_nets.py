@@ -28,7 +28,6 @@ from colabel.learn.structure.bayes_network import (
     label_state,
     parent_set_scores,
 )
-from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
@@ -39,6 +38,7 @@ from colabel.models.discrete_features import (
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.learning import TrainingRows
+from colabel.models.learning import DEFAULT_SMOOTHING
 
 # Another parent must gain more than rounding errors.
 _GAIN = 1e-9

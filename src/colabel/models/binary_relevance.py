@@ -35,13 +35,13 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.models._learning import (
+from colabel.models.base import LinearLogOdds
+from colabel.models.learning import (
     can_hold_out,
     choose,
     everything,
     make_folds,
 )
-from colabel.models.base import LinearLogOdds
 from colabel.models.with_estimator import (
     MayLackProbabilities,
     Regressions,

@@ -27,16 +27,16 @@ from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, Train
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure.screening import best_candidates
-from colabel.models._learning import (
+from colabel.models.base import LinearLogOdds
+from colabel.models.chain.learning import completed_by_chain
+from colabel.models.label_graph import LabelGraph
+from colabel.models.learning import (
     can_hold_out,
     choose,
     dependence,
     label_features,
     make_folds,
 )
-from colabel.models.base import LinearLogOdds
-from colabel.models.chain.learning import completed_by_chain
-from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import (
     HardDecisions,
     MayLackProbabilities,

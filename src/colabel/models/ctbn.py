@@ -39,7 +39,9 @@ from colabel.learn.conditional import (
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning, LinearModels
 from colabel.learn.structure.screening import best_candidates, maximum_branching
-from colabel.models._learning import (
+from colabel.models.chain.learning import completed_by_chain
+from colabel.models.label_graph import LabelGraph
+from colabel.models.learning import (
     CompletedData,
     can_hold_out,
     choose,
@@ -47,8 +49,6 @@ from colabel.models._learning import (
     make_folds,
     pair_tests,
 )
-from colabel.models.chain.learning import completed_by_chain
-from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator
 
 

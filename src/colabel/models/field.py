@@ -42,10 +42,10 @@ from colabel.learn.crf.pseudo_likelihood import (
 )
 from colabel.learn.linear import LinearModels
 from colabel.learn.pool import joined_vectors, seen_vectors
-from colabel.models._learning import can_hold_out, choose, everything, linear_learner, make_folds
 from colabel.models.base import LinearLogOdds
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
+from colabel.models.learning import can_hold_out, choose, everything, linear_learner, make_folds
 from colabel.models.with_estimator import Penalised
 
 Strengths = float | Sequence[float] | Literal["auto"]

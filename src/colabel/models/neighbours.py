@@ -35,7 +35,8 @@ from colabel.core.schema import (
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalModels, TrainingData
-from colabel.models._learning import (
+from colabel.models.base import JointClassifier
+from colabel.models.learning import (
     DEFAULT_GRID,
     Grid,
     choose,
@@ -43,7 +44,6 @@ from colabel.models._learning import (
     make_folds,
     original_rows,
 )
-from colabel.models.base import JointClassifier
 from colabel.models.with_estimator import Regressions
 
 # Distances that agree to this relative precision are equal but for rounding errors.

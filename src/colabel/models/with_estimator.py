@@ -19,10 +19,10 @@ from colabel.core.parameters import check_flag
 from colabel.core.schema import SOMETIMES, Estimator, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, stack
-from colabel.models._cross_fitting import fitted_members, require_joint
-from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, Grid, make_learner, seeded
 from colabel.models.base import JointClassifier
+from colabel.models.cross_fitting import fitted_members, require_joint
 from colabel.models.label_graph import LabelGraph
+from colabel.models.learning import DEFAULT_GRID, DEFAULT_TOLERANCE, Grid, make_learner, seeded
 from colabel.models.wrapped import model_inside
 
 

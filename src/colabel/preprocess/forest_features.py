@@ -26,7 +26,7 @@ from colabel.learn.forest.boosting import BoostedTrees, boost
 from colabel.learn.forest.contents import LabelForest, label_targets
 from colabel.learn.forest.forest import KINDS, ForestKind, grow
 from colabel.learn.linear import LinearLearner
-from colabel.preprocess._kernel import beside
+from colabel.preprocess.kernel import beside
 
 __all__ = ["BoostedFeatures", "ForestFeatures"]
 

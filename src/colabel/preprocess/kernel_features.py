@@ -20,7 +20,8 @@ from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Dims, Fields, Is, Matrix, check_that, stored
 from colabel.core.threads import map_threads
-from colabel.preprocess._kernel import (
+from colabel.preprocess._scales import SCALINGS, mean_and_spread
+from colabel.preprocess.kernel import (
     MOST_CANDIDATES,
     NUMBERS,
     SAMPLINGS,
@@ -36,7 +37,6 @@ from colabel.preprocess._kernel import (
     squared_distances,
     total_variance,
 )
-from colabel.preprocess._scales import SCALINGS, mean_and_spread
 
 __all__ = ["KernelFeatures"]
 

@@ -107,7 +107,8 @@ def write_evaluation_html(path: str | Path, scores: Evaluation, title: str) -> N
     ]
     about = f"{counted(scores.n_rows, 'row')}; ± is the standard error over rows."
     if scores.n_unseen:
-        about += f" {counted(scores.n_unseen, 'row')} with a value never seen in training."
+        unseen = counted(scores.n_unseen, "row")
+        about += f" {unseen} with a value never seen in training; the log-loss is of the others."
     if scores.coverage is not None:
         about += f" The sets held the true labels in {scores.coverage.value:.1%} of the rows."
     content = page(

@@ -22,7 +22,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile
 
@@ -58,35 +57,22 @@ class CannotBeWrittenError(ValueError):
     """An object is no data; the message names it and its place."""
 
 
-@dataclass
 class Written:
-    """What is written of a model: a tree for JSON, its arrays, and objects of foreign types."""
-
-    tree: dict[str, Any] = field(default_factory=dict)
-    arrays: list[NDArray[Any]] = field(default_factory=list)
-    foreign: list[Any] = field(default_factory=list)
-
-
-def written(model: Any) -> Written:
-    """Write a model down.
+    """What is written of a model: a tree for JSON, its arrays, and objects of foreign types.
 
     Raises
     ------
     CannotBeWrittenError
         If something in it is neither plain data nor of a declared type nor an estimator.
     """
-    writer = _Writer()
-    root = writer.value(model, type(model).__name__)
-    found = writer.found
-    found.tree = {"root": root, "objects": writer.objects, "n_arrays": len(found.arrays)}
-    return found
 
-
-class _Writer:
-    def __init__(self) -> None:
-        self.found = Written()
-        self.objects: list[dict[str, Any]] = []
+    def __init__(self, model: Any) -> None:
+        self.arrays: list[NDArray[Any]] = []
+        self.foreign: list[Any] = []
+        self._objects: list[dict[str, Any]] = []
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}  # the object keeps its id taken
+        root = self.value(model, type(model).__name__)
+        self.tree = {"root": root, "objects": self._objects, "n_arrays": len(self.arrays)}
 
     def value(self, value: Any, where: str) -> Any:
         if isinstance(value, str):
@@ -118,11 +104,7 @@ class _Writer:
                 [self.value(k, where), self.value(v, f"{where}[{k!r}]")] for k, v in value.items()
             ]
             return {"dict": pairs}
-        return self._shared(value, where)
-
-    def _shared(self, value: Any, where: str) -> dict[str, Any]:
-        """Write what may be named more than once, once."""
-        if id(value) not in self._known:
+        if id(value) not in self._known:  # what may be named more than once is written once
             self._known[id(value)] = (value, self._new(value, where))
         return self._known[id(value)][1]
 
@@ -139,17 +121,17 @@ class _Writer:
                 "type": declared.tag,
                 "fields": {k: self.value(v, f"{where}.{k}") for k, v in fields.items()},
             }
-            self.objects.append(entry)
-            return {"object": len(self.objects) - 1}
+            self._objects.append(entry)
+            return {"object": len(self._objects) - 1}
         if isinstance(value, BaseEstimator):
-            self.found.foreign.append(value)
-            return {"foreign": len(self.found.foreign) - 1}
+            self.foreign.append(value)
+            return {"foreign": len(self.foreign) - 1}
         raise CannotBeWrittenError(f"its {where} is {value!r:.200}, which is no plain data")
 
     def _array(self, value: NDArray[Any], where: str) -> dict[str, Any]:
         if value.dtype.kind in _PLAIN_DTYPES:
-            self.found.arrays.append(value)
-            return {"array": len(self.found.arrays) - 1}
+            self.arrays.append(value)
+            return {"array": len(self.arrays) - 1}
         if value.dtype.kind != "O":
             raise CannotBeWrittenError(f"its {where} is an array of {value.dtype}")
         listed = [self.value(each, f"{where}[{i}]") for i, each in enumerate(value.ravel())]
@@ -271,24 +253,24 @@ class _Reader:
         raise NotAsDeclaredError(f"it holds a value of an unknown form, {sorted(value)[:3]}")
 
     def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
-        found = {}
+        table = {}
         for pair in pairs:
             check_that(isinstance(pair, list) and len(pair) == 2, "a table is malformed")
             key = self._value(pair[0])
             check_that(isinstance(key, str | int | float | tuple), "a key is no plain value")
-            found[key] = self._value(pair[1])
-        return found
+            table[key] = self._value(pair[1])
+        return table
 
     def _object_array(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
         whole = all(type(n) is int and n >= 0 for n in shape) and len(shape) <= _MOST_AXES
         check_that(whole and math.prod(shape) == len(items), "an array has a false shape")
-        found = np.empty(len(items), dtype=object)
+        array = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             each = self._value(item)
             plain = each is None or isinstance(each, bool | str | int | float | tuple)
             check_that(plain, "an array holds what is no plain value")
-            found[i] = each
-        return found.reshape(shape)
+            array[i] = each
+        return array.reshape(shape)
 
     def _foreign_node(self, position: int) -> Node:
         if position not in self._foreign:

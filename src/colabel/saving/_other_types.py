@@ -397,7 +397,11 @@ def _make_forest(cls: Any) -> Callable[[schema.Fields], Any]:
 # ------------------------------------------------------------------------ others
 
 
-_SELECTOR = {"pattern": str | None, "dtype_include": Any, "dtype_exclude": Any}
+class _Selector:
+    pattern: str | None
+    dtype_include: Any
+    dtype_exclude: Any
+
 
 schema.declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
 schema.declare(
@@ -409,7 +413,7 @@ schema.declare(
     },
     made=lambda fields: BSpline(**fields),
 )
-schema.declare(make_column_selector, "sklearn.make_column_selector", annotations=_SELECTOR)
+schema.declare(make_column_selector, "sklearn.make_column_selector", spec=_Selector)
 for _cls in (
     RandomForestClassifier,
     ExtraTreesClassifier,

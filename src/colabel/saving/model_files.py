@@ -36,12 +36,12 @@ from colabel.saving._content import (
     Archive,
     CannotBeWrittenError,
     RefusedTypesError,
+    Written,
     dumped,
     loaded,
     made,
     wanted_types,
     write_archive,
-    written,
 )
 from colabel.tables.model import TableModel
 
@@ -100,7 +100,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     buffer = io.BytesIO()
     name = type(model).__name__
     try:
-        content = written(model)
+        content = Written(model)
         foreign = [dumped(value) for value in content.foreign]
         write_archive(buffer, _manifest(model, space), content, foreign)
     except CannotBeWrittenError as error:

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from colabel.core.arrays import Array, Indices
-from colabel.tables.csv_file import as_numbers
-from colabel.tables.frame import Frame, Storage, text_array
+from colabel.tables.frame import Frame, Storage, as_numbers, text_array
 from colabel.tables.source import (
     PLAIN,
     Count,

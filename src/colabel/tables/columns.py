@@ -72,11 +72,6 @@ class Column:
     name: str
     kind: Literal["number", "category", "text", "date"]
 
-    @property
-    def storage(self) -> Literal["number", "text"]:
-        """How the column is read from a file."""
-        return "number" if self.kind == "number" else "text"
-
 
 @dataclass(frozen=True)
 class ColumnChoice:

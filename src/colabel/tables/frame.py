@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.labels.columns import is_missing
 from colabel.tables.source import TableError
 
@@ -31,6 +32,25 @@ Texts: TypeAlias = "pa.DictionaryArray"
 
 LARGEST = 1e100
 """Beyond this, squares overflow while columns are scaled."""
+
+
+BLANKS = " '’\u00a0\u202f"  # between thousands, whatever the decimal is
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+
+
+def _pattern(decimal: str, other: str) -> str:
+    thousands = "|".join(rf"(?:[{re.escape(blank)}][0-9]{{3}})+" for blank in other + BLANKS)
+    whole = rf"(?:[1-9][0-9]{{0,2}}(?:{thousands})|[0-9]+)"
+    point = re.escape(decimal)
+    return rf"[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+){_EXPONENT}"
+
+
+PATTERNS = {
+    ".": _pattern(".", ","),
+    ",": _pattern(",", "."),
+    "": rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}",
+}
+"""Regular expressions of numbers by what stands before the fraction; "" for a plain point."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,6 +288,22 @@ def text_array(column: Any, missing: Iterable[str] | None = None) -> Texts:
     if values.equals(coded.dictionary) and not pc.any(gone).as_py():
         return coded.cast(pa.dictionary("int32", "string"))
     return pc.if_else(gone, None, values).take(coded.indices).dictionary_encode()
+
+
+def as_numbers(cells: Any, missing: Iterable[str], decimal: str = "") -> tuple[Array, Flags]:
+    """Return cells (n,) as numbers, NaN where missing, and which of them are neither."""
+    cells = pc.utf8_trim_whitespace(cells)
+    gone = pc.is_in(pc.utf8_lower(cells), pa.array(sorted(missing), "string"))
+    good = pc.and_not(pc.match_substring_regex(cells, rf"^(?:{PATTERNS[decimal]})$"), gone)
+    texts = pc.if_else(good, cells, None)
+    if decimal:
+        other = "." if decimal == "," else ","
+        texts = pc.replace_substring_regex(texts, f"[{re.escape(other)}{BLANKS}]", "")
+        texts = pc.replace_substring(texts, decimal, ".")
+    values = pc.replace_substring_regex(texts, r"^\+", "").cast("float64")
+    numbers: Array = values.to_numpy(zero_copy_only=False)
+    odd: Flags = ~pc.or_(good, gone).to_numpy(zero_copy_only=False) | np.isinf(numbers)
+    return numbers, odd
 
 
 def _as_arrow(column: Any) -> Any:

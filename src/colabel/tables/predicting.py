@@ -35,8 +35,7 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT
 from colabel.models.around import ConformalSets
 from colabel.models.wrapped import model_inside
-from colabel.tables.csv_file import as_numbers
-from colabel.tables.frame import Frame, Storage
+from colabel.tables.frame import Frame, Storage, as_numbers
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
 from colabel.tables.source import Source, TableError, state_of

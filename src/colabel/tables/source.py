@@ -83,14 +83,17 @@ def not_decoded(path: FilePath, encoding: str, error: UnicodeDecodeError) -> Tab
     )
 
 
-def at(path: FilePath, line: int, problem: str) -> TableError:
-    """Return (not raise) the error for a problem in one line of a file."""
-    return TableError(f"{path}, line {line}: {problem}")
-
-
 def shown(text: str, limit: int = 60) -> str:
     """Quote a piece of a file for an error message, cut short."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
+
+
+def written_value(value: Any, digits: int = 4, limit: int = 40) -> str:
+    """Write a number or text of a table for people, cut short; nothing where it is missing."""
+    if value is None or value != value:
+        return ""
+    text = " ".join(value.split()) if isinstance(value, str) else f"{value:.{digits}g}"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def listed(names: Sequence[str], limit: int = 6) -> str:
@@ -172,11 +175,10 @@ def open_blocks(path: Path, encoding: str = "utf-8", quote: bytes = b"") -> Iter
             """Return where the line at a place ends, reading on if need be."""
             while not (end := held.find(b"\n", start) + 1):
                 if len(held) - start >= LONGEST_LINE:
-                    raise at(
-                        path,
-                        n_before + held.count(b"\n", 0, start) + 1,
-                        f"the line is longer than {LONGEST_LINE} characters: is this a table, with "
-                        "its rows on lines of their own?",
+                    line = n_before + held.count(b"\n", 0, start) + 1
+                    raise TableError(
+                        f"{path}, line {line}: the line is longer than {LONGEST_LINE} characters: "
+                        "is this a table, with its rows on lines of their own?"
                     )
                 if not more(1 << 20):
                     return len(held)
@@ -247,12 +249,12 @@ def storage_of(seen: Mapping[str, Seen], as_text: Container[str] = ()) -> dict[s
         if not n_odd or name in as_text:
             continue
         if odd and 2 * n_odd <= n_values:
-            raise at(
-                odd[1],
-                odd[2],
-                f"the column {name!r} holds {shown(odd[0])}, while {n_values - n_odd} of its "
-                f"{n_values} values are finite numbers: correct it, leave it empty, name the "
-                "column as a category (--category), or the text as missing (--missing).",
+            text, path, line = odd
+            raise TableError(
+                f"{path}, line {line}: the column {name!r} holds {shown(text)}, while "
+                f"{n_values - n_odd} of its {n_values} values are finite numbers: correct it, "
+                "leave it empty, name the column as a category (--category), or the text as "
+                "missing (--missing)."
             )
         if odd is None and n_odd < n_values:
             raise TableError(

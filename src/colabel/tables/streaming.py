@@ -22,11 +22,10 @@ from scipy import sparse
 
 from colabel.core.lazy import require
 from colabel.tables.columns import ColumnChoice, ColumnStatistics
-from colabel.tables.csv_file import CsvSource
 from colabel.tables.frame import Frame, Storage
 from colabel.tables.loading import TableRequest, TableSummary, check_rows, count_vectors, summary_of
 from colabel.tables.model import Preprocessor
-from colabel.tables.reading import open_table, read_chunks
+from colabel.tables.reading import CsvSource, open_table, read_chunks
 from colabel.tables.source import Count, TableError, added, ignore, state_of, storage_of
 from colabel.tables.table_labels import LabelReader, LabelSource, LabelStatistics, is_labelled
 

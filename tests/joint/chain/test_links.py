@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import log_expit, log_softmax
 
 from colabel.joint import Chain
-from colabel.joint.chain._links import LinearLink, LinearLinks
+from colabel.joint.chain.links import LinearLink, LinearLinks
 from tests.joint.chain.test_chain import oracle_of
 from tests.joint.oracle import make_space, random_evidence
 from tests.joint.test_families import assert_exact

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colabel.joint import PairwiseField
-from colabel.joint.field._approximate import BeliefPropagation
+from colabel.joint.field.approximate import BeliefPropagation
 from tests.joint.field.test_pairwise_field import build, dense_field, fields
 from tests.joint.oracle import make_space, random_evidence
 

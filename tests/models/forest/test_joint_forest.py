@@ -15,7 +15,8 @@ from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.forest.forest import Forest, Grown
 from colabel.models.forest import joint_forest
-from colabel.models.forest._vector_forest import (
+from colabel.models.forest.joint_forest import learn
+from colabel.models.forest.vector_forest import (
     Evidence,
     RowVectors,
     VectorForest,
@@ -23,7 +24,6 @@ from colabel.models.forest._vector_forest import (
     leaf_lists,
     smooth_tables,
 )
-from colabel.models.forest.joint_forest import learn
 
 SIZES = (2, 3, 2)
 SHARE = 0.02  # of the frequencies in what is smoothed

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.models.forest import _vector_forest
-from colabel.models.forest._vector_forest import Evidence, value_columns
+from colabel.models.forest import vector_forest
+from colabel.models.forest.vector_forest import Evidence, value_columns
 
 
 def slow_gains(evidence, codes):
@@ -58,8 +58,8 @@ def test_all_rows_are_looked_at_however_many_labels(many_labels):
 
 def test_of_too_many_rows_some_are_drawn(many_labels, monkeypatch):
     evidence, codes, weight = many_labels
-    monkeypatch.setattr(_vector_forest, "_MOST_STEPS", 1)
-    monkeypatch.setattr(_vector_forest, "_FEWEST_ROWS", 60)
+    monkeypatch.setattr(vector_forest, "_MOST_STEPS", 1)
+    monkeypatch.setattr(vector_forest, "_FEWEST_ROWS", 60)
     drawn = np.sort(np.random.default_rng(0).choice(200, 60, replace=False))
     assert drawn[-1] > 150
     gains = np.nan_to_num(weight[:, None, None] * slow_gains(evidence, codes))[drawn]

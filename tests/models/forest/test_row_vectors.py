@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.models.forest import _vector_forest
-from colabel.models.forest._vector_forest import RowVectors
+from colabel.models.forest import vector_forest
+from colabel.models.forest.vector_forest import RowVectors
 
 
 def test_incomplete_rows_are_shared_by_vectors_that_agree():
@@ -65,9 +65,9 @@ def test_incomplete_rows_against_one_at_a_time(rng):
 def test_incomplete_rows_are_looked_up_in_one_call(monkeypatch):
     """Thousands of rows, each with gaps of its own, are no loop of Python."""
     calls = []
-    kernel = _vector_forest.agreeing_vectors
+    kernel = vector_forest.agreeing_vectors
     monkeypatch.setattr(
-        _vector_forest, "agreeing_vectors", lambda *of: calls.append(len(of[0])) or kernel(*of)
+        vector_forest, "agreeing_vectors", lambda *of: calls.append(len(of[0])) or kernel(*of)
     )
     codes = np.array([[0, 0], [0, 1], [0, -1], [1, -1], [-1, 0]], dtype=np.int32)
     RowVectors.of(codes, np.ones(5))

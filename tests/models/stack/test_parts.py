@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import colabel
 from colabel import BinaryRelevance, JointForest, JointStack
 from colabel.learn.pool import LabelPrior
-from colabel.models._cross_fitting import part_joints, with_frequencies
+from colabel.models.cross_fitting import part_joints, with_frequencies
 
 FOREST = JointForest(15, min_samples_leaf=1, target="vectors", random_state=0)
 ALONE = BinaryRelevance(C=0.1, random_state=0)

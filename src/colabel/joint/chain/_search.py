@@ -30,7 +30,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums, log_sum_exp
 from colabel.core.schema import Between, stored
 from colabel.joint.chain import prefixes as grown
-from colabel.joint.chain._links import Links
+from colabel.joint.chain.links import Links
 from colabel.joint.chain.prefixes import Prefixes, children, root
 from colabel.joint.vectors.vector_list import drawn_entries, row_log_sum
 from colabel.labels import MISSING
@@ -321,8 +321,8 @@ def _weighed(links: Links, known: Codes, length: int) -> tuple[Prefixes, Array]:
     """All prefixes (rows ascending) of rows that share what is known, and their probabilities."""
     codes, log_prob = every(links, known, length)
     rows, place = np.nonzero(log_prob > -np.inf)
-    found = Prefixes(rows, codes[place], log_prob[rows, place])
-    return found, np.exp(found.log_prob - _log_sums(found, links.n_rows)[rows])
+    prefixes = Prefixes(rows, codes[place], log_prob[rows, place])
+    return prefixes, np.exp(prefixes.log_prob - _log_sums(prefixes, links.n_rows)[rows])
 
 
 def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator) -> Codes:
@@ -429,8 +429,8 @@ class BeamSearch:
         width = max(self.width, k)
         rows = np.arange(links.n_rows)
         chunks = grown.chunks_of(links, rows, width)
-        found = [_beam(links, known, part, width) for part in chunks]
-        return _uncut(links, grown.joined([grown.nothing(known.shape[1]), *found]))
+        beams = [_beam(links, known, part, width) for part in chunks]
+        return _uncut(links, grown.joined([grown.nothing(known.shape[1]), *beams]))
 
 
 def _uncut(links: Links, vectors: Prefixes) -> Candidates:
@@ -542,7 +542,7 @@ def above(links: Links, known: Codes, least: Array, width: int) -> Candidates:
     least = least[:, None] - _SLACK - _log_ahead(links, known)
     cut = np.zeros(links.n_rows, dtype=bool)
     visited = np.zeros(links.n_rows, dtype=np.intp)
-    found = [grown.nothing(known.shape[1])]
+    parts = [grown.nothing(known.shape[1])]
     for part in grown.chunks_of(links, wanted, min(width, _USUAL_WIDTH)):
         prefixes = grown.root(part)
         for position in range(known.shape[1]):
@@ -555,8 +555,8 @@ def above(links: Links, known: Codes, least: Array, width: int) -> Candidates:
             most = np.where(cut, min(width, _UNPROVEN_WIDTH), width)
             if (count > most).any():
                 prefixes = _most_probable(prefixes, most)
-        found.append(prefixes)
-    return grown.joined(found), cut
+        parts.append(prefixes)
+    return grown.joined(parts), cut
 
 
 def _log_ahead(links: Links, known: Codes) -> Array:

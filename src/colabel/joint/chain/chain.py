@@ -16,8 +16,8 @@ from colabel.core.parameters import check_integer
 from colabel.joint.base import Exactness, Joint, Listed
 from colabel.joint.chain import _search
 from colabel.joint.chain import prefixes as grown
-from colabel.joint.chain._links import Links, PrunedLinks
 from colabel.joint.chain._search import BranchAndBound, ChainSearch, above, as_search
+from colabel.joint.chain.links import Links, PrunedLinks
 from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence
@@ -235,8 +235,8 @@ class Chain(Joint):
             if enumerable:
                 return self._listed(part, enumerable)[0].marginal_tables()
             links, known = self.links.take(part), self._known[part]
-            found = _search.sampled_marginals(links, known, self._effort)
-            return [found[position] for position in place]
+            marginals = _search.sampled_marginals(links, known, self._effort)
+            return [marginals[position] for position in place]
 
         return self._by_parts(tables)
 
@@ -270,9 +270,9 @@ class Chain(Joint):
         """Join what work makes of rows that are summed together, array by array."""
         parts = list(_search.parts(self.links, self._known, self._effort))
         parts = parts or [(np.arange(0), True)]
-        found = [work(*part) for part in parts]
+        answers = [work(*part) for part in parts]
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
-        return [np.concatenate(column)[order] for column in zip(*found, strict=True)]
+        return [np.concatenate(column)[order] for column in zip(*answers, strict=True)]
 
     def _listed(self, rows: Indices, enumerable: bool) -> tuple[VectorList, Array]:
         """All vectors of some rows, or draws by their weights, and their mean log-probability."""

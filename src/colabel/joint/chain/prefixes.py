@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
-from colabel.joint.chain._links import Links
+from colabel.joint.chain.links import Links
 from colabel.labels import MISSING
 
 
@@ -123,8 +123,8 @@ def rank_in_row(rows: Indices) -> Indices:
 def log_completions(known: Codes, cardinalities: Sequence[int]) -> Array:
     """Log2 of the number (n,) of label vectors that agree with `known` (n, d)."""
     bits = np.log2(np.asarray(cardinalities, dtype=np.float64))
-    found: Array = (known == MISSING) @ bits
-    return found
+    completions: Array = (known == MISSING) @ bits
+    return completions
 
 
 def chunks_of(links: Links, rows: Indices, vectors_each: float) -> list[Indices]:

@@ -138,8 +138,8 @@ class FieldReport:
     @property
     def converged(self) -> Flags | None:
         """Whether each row converged in all components (n,); None if nothing iterates."""
-        found = [c.converged for c in self.components if c.converged is not None]
-        return np.logical_and.reduce(found) if found else None
+        converged = [c.converged for c in self.components if c.converged is not None]
+        return np.logical_and.reduce(converged) if converged else None
 
     def to_text(self) -> str:
         """Return one line a component."""
@@ -489,14 +489,14 @@ class Enumeration(FieldEngine):
     def _matrix(self, field: FieldTables) -> Array:
         """Return all tables as one matrix (m, C, C) over the values: unary on the diagonal."""
         n_values = sum(field.cardinalities)
-        found = np.zeros((field.n_rows, n_values, n_values))
+        matrix = np.zeros((field.n_rows, n_values, n_values))
         for i, unary in enumerate(field.unary):
             at = np.arange(n_values)[self._columns(i)]
-            found[:, at, at] = unary
+            matrix[:, at, at] = unary
         for (i, j), table in zip(field.edges, field.tables, strict=True):
-            found[:, self._columns(i), self._columns(j)] = table
-        np.maximum(found, _FORBIDDEN, out=found)
-        return found
+            matrix[:, self._columns(i), self._columns(j)] = table
+        np.maximum(matrix, _FORBIDDEN, out=matrix)
+        return matrix
 
     def _sum(self, field: FieldTables, with_pairs: bool) -> tuple[Any, ...]:
         """Return the sums of a chunk of rows, see `_moments`."""
@@ -556,8 +556,8 @@ class Enumeration(FieldEngine):
     def _codes_at(self, place: Indices) -> Codes:
         """Return the codes (..., d) of the vectors at these positions."""
         a, b = np.divmod(place, len(self._right.codes))
-        found = np.concatenate([self._left.codes[a], self._right.codes[b]], axis=-1)
-        return found.astype(np.int32)
+        codes = np.concatenate([self._left.codes[a], self._right.codes[b]], axis=-1)
+        return codes.astype(np.int32)
 
 
 def _cut(sizes: tuple[int, ...]) -> int:
@@ -574,11 +574,11 @@ def _blocks(matrix: Array, n_left: int) -> tuple[Array, Array, Array]:
 
 def _forms(matrix: Array, half: Half) -> Array:
     """Quadratic forms h(s)' M h(s) of a half's one-hot vectors, (m, S)."""
-    found: Array = np.einsum("msc,sc->ms", np.matmul(half.one_hot, matrix), half.one_hot)
-    return found
+    forms: Array = np.einsum("msc,sc->ms", np.matmul(half.one_hot, matrix), half.one_hot)
+    return forms
 
 
 def _squares(prob: Array, half: Half) -> Array:
     """Pair marginals (m, C, C) of a half from the probabilities (m, S) of its vectors."""
-    found: Array = np.matmul(half.one_hot.T, prob[:, :, None] * half.one_hot)
-    return found
+    pairs: Array = np.matmul(half.one_hot.T, prob[:, :, None] * half.one_hot)
+    return pairs

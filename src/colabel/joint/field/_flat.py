@@ -140,13 +140,13 @@ def wires_of(field: FieldTables) -> Wires:
 
 def _breadth_first(field: FieldTables) -> Indices:
     """Return the labels of a connected field, breadth first from the first one."""
-    found = [0]
+    order = [0]
     seen = {0}
-    for i in found:
+    for i in order:
         new = [j for j in field.neighbours[i] if j not in seen]
         seen.update(new)
-        found.extend(new)
-    return np.array(found, dtype=np.intp)
+        order.extend(new)
+    return np.array(order, dtype=np.intp)
 
 
 def row_blocks(field: FieldTables, n_jobs: int | None, extra: int = 0) -> list[slice]:
@@ -573,14 +573,14 @@ def climbed(field: FieldTables, wires: Wires, starts: Sequence[Codes], n_jobs: i
     def work(flat: FlatField, block: slice) -> tuple[Codes]:
         rows = field.rows(block)
         low = walled(flat)
-        found = []
+        parts = []
         for start in starts:
             labels = np.array(start[block], dtype=np.int32, order="C")
             _climb_rows(low, labels)
-            found.append(labels)
-        scores = np.array([rows.score(labels) for labels in found])
+            parts.append(labels)
+        scores = np.array([rows.score(labels) for labels in parts])
         winner = scores.argmax(axis=0)
-        return (np.stack(found)[winner, np.arange(len(winner))],)
+        return (np.stack(parts)[winner, np.arange(len(winner))],)
 
     codes: Codes = joined(by_blocks(field, wires, work, n_jobs))[0]
     return codes
@@ -638,11 +638,11 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
 
 
 def _hashes(codes: Codes, flat: FlatField, words: NDArray[np.int64]) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = words[flat.wires.first[:-1] + codes].sum(axis=-1)
-    return found
+    hashes: NDArray[np.int64] = words[flat.wires.first[:-1] + codes].sum(axis=-1)
+    return hashes
 
 
 def _isin(one: NDArray[np.int64], two: NDArray[np.int64]) -> Flags:
     """Whether each of one (m, a) is among two (m, b) of the same row."""
-    found: Flags = (one[:, :, None] == two[:, None, :]).any(axis=2)
-    return found
+    member: Flags = (one[:, :, None] == two[:, None, :]).any(axis=2)
+    return member

@@ -61,11 +61,11 @@ class FieldTables:
     @cached_property
     def neighbours(self) -> tuple[tuple[int, ...], ...]:
         """The labels that share an edge with each label, ascending."""
-        found: list[list[int]] = [[] for _ in self.unary]
+        neighbours: list[list[int]] = [[] for _ in self.unary]
         for i, j in self.edges:
-            found[i].append(j)
-            found[j].append(i)
-        return tuple(tuple(sorted(others)) for others in found)
+            neighbours[i].append(j)
+            neighbours[j].append(i)
+        return tuple(tuple(sorted(others)) for others in neighbours)
 
     @cached_property
     def has_zeros(self) -> bool:
@@ -112,30 +112,30 @@ class FieldTables:
 
         A batch has no more edges than there are labels: it adds few times rows by labels at once.
         """
-        found = []
+        batches = []
         ends = np.array(self.edges, dtype=np.intp).reshape(-1, 2)
         shapes: dict[tuple[int, ...], list[int]] = {}
         for e, table in enumerate(self.tables):
             if len(table) > 1:
-                found.append((ends[e : e + 1], table[None]))
+                batches.append((ends[e : e + 1], table[None]))
             else:
                 shapes.setdefault(table.shape, []).append(e)
         for alike in shapes.values():
             for first in range(0, len(alike), self.n_labels):
                 some = alike[first : first + self.n_labels]
-                found.append((ends[some], np.stack([self.tables[e] for e in some])))
-        return found
+                batches.append((ends[some], np.stack([self.tables[e] for e in some])))
+        return batches
 
     def entropy(
         self, log_partition: Array, single: Sequence[Array], pairs: Sequence[Array]
     ) -> Array:
         """Return H = log Z - E[score], (n,), by marginals (n, K_i) and those of edges."""
-        found = log_partition.copy()
+        entropies = log_partition.copy()
         for unary, prob in zip(self.unary, single, strict=True):
-            found -= (_finite(unary) * prob).sum(axis=1)
+            entropies -= (_finite(unary) * prob).sum(axis=1)
         for table, prob in zip(self.tables, pairs, strict=True):
-            found -= (_finite(table) * prob).sum(axis=(1, 2))
-        return np.maximum(found, 0.0)
+            entropies -= (_finite(table) * prob).sum(axis=(1, 2))
+        return np.maximum(entropies, 0.0)
 
     def centred(self) -> tuple[FieldTables, Array]:
         """Return the field with the largest score of every table at 0, and what that took (n,)."""
@@ -230,9 +230,9 @@ def checked_field(
             f"There are {len(tables)} tables but {len(pairs)} edges: give one table per edge."
         )
     n_rows, sizes = len(singles[0]), space.cardinalities
-    found: dict[Edge, Array] = {}
+    checked: dict[Edge, Array] = {}
     for (i, j), given in zip(pairs.tolist(), tables, strict=True):
-        _check_edge(space, i, j, found)
+        _check_edge(space, i, j, checked)
         table = np.asarray(given, dtype=np.float64)
         shape = (sizes[i], sizes[j])
         if table.shape not in ((n_rows, *shape), (1, *shape)):
@@ -241,9 +241,9 @@ def checked_field(
                 f"{(n_rows, *shape)}, or {(1, *shape)} if all rows share it."
             )
         _check_scores(f"The table of edge ({i}, {j})", table)
-        found[min(i, j), max(i, j)] = _not_empty(table if i < j else table.transpose(0, 2, 1))
-    order = sorted(found)
-    return FieldTables(tuple(singles), tuple(order), tuple(found[edge] for edge in order))
+        checked[min(i, j), max(i, j)] = _not_empty(table if i < j else table.transpose(0, 2, 1))
+    order = sorted(checked)
+    return FieldTables(tuple(singles), tuple(order), tuple(checked[edge] for edge in order))
 
 
 def checked_start(field: FieldTables, start: ArrayLike | None) -> Codes:

@@ -15,7 +15,6 @@ from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
 from colabel.joint.base import Joint, common
 from colabel.joint.elimination import Elimination, eliminate, merged
-from colabel.joint.field._approximate import BeliefPropagation, GibbsField
 from colabel.joint.field._engine import (
     ComponentReport,
     Engine,
@@ -26,6 +25,7 @@ from colabel.joint.field._engine import (
     JunctionTree,
 )
 from colabel.joint.field._tables import FieldTables, checked_field, checked_start
+from colabel.joint.field.approximate import BeliefPropagation, GibbsField
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
@@ -318,10 +318,10 @@ class PairwiseField(Joint):
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         self.log_partition()  # which refuses rows without any possible vector
-        found: dict[int, Array] = {}
+        tables: dict[int, Array] = {}
         for labels, engine in self._parts:
-            found.update(zip(labels, engine.sums().marginals, strict=True))
-        return [found[i] for i in range(self.space.n_labels)]
+            tables.update(zip(labels, engine.sums().marginals, strict=True))
+        return [tables[i] for i in range(self.space.n_labels)]
 
     def log_partition(self) -> Array:
         """Return log Z of each row, shape (n,); an estimate where `exact` lacks "sums".
@@ -331,14 +331,14 @@ class PairwiseField(Joint):
         ValueError
             If some row has no possible label vector.
         """
-        found = self._log_partition
-        empty = np.flatnonzero(np.isneginf(found))
+        totals = self._log_partition
+        empty = np.flatnonzero(np.isneginf(totals))
         if empty.size:
             raise ValueError(
                 f"{empty.size} of {self.n_rows} rows have no possible label vector (the first is "
                 f"row {empty[0]}): too many of their scores are -inf."
             )
-        return found
+        return totals
 
     def score_codes(self, codes: Codes) -> Array:
         """Return the scores (n,) of label vectors (n, d): log-probabilities plus log Z."""
@@ -348,10 +348,10 @@ class PairwiseField(Joint):
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         log_partition = self.log_partition()
         partial = (codes == MISSING).any(axis=1)
-        found = np.empty(self.n_rows)
+        log_prob = np.empty(self.n_rows)
         if not partial.all():
             whole = np.flatnonzero(~partial)
-            found[whole] = self.log_prob_at(whole, codes[whole])
+            log_prob[whole] = self.log_prob_at(whole, codes[whole])
         if partial.any():
             rows = np.flatnonzero(partial)
             field = self._field.rows(rows).conditioned(codes[rows])
@@ -361,8 +361,8 @@ class PairwiseField(Joint):
             share = known._log_partition - log_partition[rows]
             if field.is_far:
                 share = less(known._long_partition, self._long_partition[:, rows])
-            found[rows] = np.minimum(share, 0.0)
-        return found
+            log_prob[rows] = np.minimum(share, 0.0)
+        return log_prob
 
     def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
         """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
@@ -425,12 +425,12 @@ class PairwiseField(Joint):
 
     def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge, in the order of `edges`, as arrays (n, K_i, K_j)."""
-        found: dict[tuple[int, int], Array] = {}
+        tables: dict[tuple[int, int], Array] = {}
         for labels, engine in self._parts:
             inside = set(labels.tolist())
             own = [edge for edge in self._field.edges if edge[0] in inside]
-            found.update(zip(own, engine.edge_tables(), strict=True))
-        return [found[edge] for edge in self._field.edges]
+            tables.update(zip(own, engine.edge_tables(), strict=True))
+        return [tables[edge] for edge in self._field.edges]
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,), where exact."""
@@ -484,8 +484,8 @@ class PairwiseField(Joint):
     @cached_property
     def _log_partition(self) -> Array:
         """Return log Z (n,), -inf where no vector is possible."""
-        found: Array = np.sum([own.sums().log_partition for _, own in self._parts], axis=0)
-        return found
+        totals: Array = np.sum([own.sums().log_partition for _, own in self._parts], axis=0)
+        return totals
 
 
 def _merged(

@@ -208,16 +208,16 @@ class DependencyNetwork(Joint):
         never sampled fill the list.
         """
 
-        def answer(block: DependencyNetwork, found: Run) -> tuple[Codes, Array]:
+        def answer(block: DependencyNetwork, run: Run) -> tuple[Codes, Array]:
             n_samples = self._plan.n_chains * self._plan.n_sweeps
-            codes, _ = VectorList.of_draws(self.space, interleaved(found, n_samples)).top_k_codes(k)
+            codes, _ = VectorList.of_draws(self.space, interleaved(run, n_samples)).top_k_codes(k)
             log_prob = block._log_prob_of(codes)
             order = np.argsort(-log_prob, axis=1, kind="stable")
             sorted_codes = np.take_along_axis(codes, order[:, :, None], axis=1)
             return sorted_codes, np.take_along_axis(log_prob, order, axis=1)
 
-        found = self._by_blocks(answer)
-        return np.concatenate([c for c, _ in found]), np.concatenate([p for _, p in found])
+        best = self._by_blocks(answer)
+        return np.concatenate([c for c, _ in best]), np.concatenate([p for _, p in best])
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d): successive sweeps of new chains, interleaved."""
@@ -385,9 +385,9 @@ class FixedPointReport:
 
     def to_text(self) -> str:
         """Return one line with the counts."""
-        found = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        listed = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         most = int(self.passes.max()) if self.passes.size else 0
-        return f"{len(self.status)} rows: {found}; at most {most} passes."
+        return f"{len(self.status)} rows: {listed}; at most {most} passes."
 
     def __repr__(self) -> str:
         return f"FixedPointReport({self.to_text()})"
@@ -515,10 +515,10 @@ class DiscreteDependencyNetwork(Joint):
     @cached_property
     def _ended(self) -> tuple[Codes, FixedPointReport]:
         order = shared_order(self._seed, self.space.n_labels)
-        found = fixed_point(
+        ended = fixed_point(
             self.conditionals, self._initial, order, self._evidence, self._max_iterations
         )
-        n_capped = found[1].counts["capped"]
+        n_capped = ended[1].counts["capped"]
         if n_capped:
             warnings.warn(
                 f"{n_capped} of {self.n_rows} rows had not settled after {self._max_iterations}"
@@ -526,7 +526,7 @@ class DiscreteDependencyNetwork(Joint):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return found
+        return ended
 
     @property
     def report(self) -> FixedPointReport:

@@ -131,10 +131,10 @@ def find(seen: Seen, vector: Codes) -> int:
 @njit(nogil=True, cache=True, error_model="numpy")
 def positions(seen: Seen, vectors: Codes) -> Indices:
     """Positions (m,) of vectors (m, d) among those seen, -1 for the others."""
-    found = np.empty(len(vectors), dtype=np.intp)
+    places = np.empty(len(vectors), dtype=np.intp)
     for m in range(len(vectors)):
-        found[m] = find(seen, vectors[m])
-    return found
+        places[m] = find(seen, vectors[m])
+    return places
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -396,8 +396,8 @@ class DependencySets:
 
     def states(self, codes: Codes) -> Indices:
         """Return the state of every set in complete label vectors (m, d), shape (m, d)."""
-        found: Indices = codes.astype(np.intp) @ self.strides.T
-        return found
+        states: Indices = codes.astype(np.intp) @ self.strides.T
+        return states
 
     def assignments(self, k: int) -> Codes:
         """Return all values of the labels of set k in the order of its states, (S_k, size)."""
@@ -535,8 +535,8 @@ class LDSNetwork:
     def log_alpha(self) -> Array:
         """Logarithms of `alpha`."""
         with np.errstate(divide="ignore"):
-            found: Array = np.log(self.alpha)
-        return found
+            logs: Array = np.log(self.alpha)
+        return logs
 
     @cached_property
     def _common(self) -> Array:
@@ -585,8 +585,8 @@ class LDSNetwork:
     def log_prior(self, codes: Codes) -> Array:
         """Log Pr(labels), before the features are seen, of complete vectors (m, d): (m,)."""
         states = self.sets.states(codes)
-        found: Array = self.log_alpha[np.arange(self.sets.n_labels), states].sum(axis=1)
-        return found
+        log_prob: Array = self.log_alpha[np.arange(self.sets.n_labels), states].sum(axis=1)
+        return log_prob
 
     def log_conditional(self, codes: Codes) -> Array:
         """Log Pr(F_j = v | labels) of complete vectors (m, d), in columns: (m, C)."""
@@ -604,12 +604,12 @@ class LDSNetwork:
 
     def log_joint(self, features: Codes, codes: Codes, entries_at_once: int = 1 << 22) -> Array:
         """Log Pr(labels, features) of each row's own label vector: (n, p), (n, d) to (n,)."""
-        found = self.log_prior(codes)
+        log_prob = self.log_prior(codes)
         for chunk in row_slices(len(codes), entries_at_once, self.columns.n_columns):
             table = self.log_conditional(codes[chunk])
             place = self.columns.positions(features[chunk])
-            found[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
-        return found
+            log_prob[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
+        return log_prob
 
     def seen_scores(self, features: Codes) -> Array:
         """Log Pr(labels, features) of the vectors seen in training: (n, U)."""
@@ -707,18 +707,18 @@ class LDSNetwork:
         """
         known = _evidence_or_none(evidence, codes)
         n_places = int(self.sets.n_states.sum())
-        found = np.empty((len(codes), n_places, self.sets.n_labels), dtype=np.int32)
+        vectors = np.empty((len(codes), n_places, self.sets.n_labels), dtype=np.int32)
         scores = np.empty((len(codes), n_places))
         own = np.array(codes, dtype=np.int32, order="C")
         at, of_seen = self.columns.positions(features), self.seen_scores(features)
         keys = np.empty((len(codes), n_places), dtype=np.uint64)
-        neighbours(at, own, known, of_seen, self._model, found, keys, scores)
+        neighbours(at, own, known, of_seen, self._model, vectors, keys, scores)
         # equal keys side by side: all but the first are repetitions
         order = np.argsort(keys, axis=1, kind="stable")
         keys = np.take_along_axis(keys, order, axis=1)
         row, step = np.nonzero(keys[:, 1:] == keys[:, :-1])
         scores[row, order[row, step + 1]] = -np.inf
-        return found, scores
+        return vectors, scores
 
 
 def _evidence_or_none(evidence: Codes | None, codes: Codes) -> Codes:

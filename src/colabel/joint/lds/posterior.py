@@ -124,13 +124,13 @@ class LDSPosterior(ListsByChunks):
         clash = contradictions(self._evidence, codes)
         whole = np.flatnonzero((codes != MISSING).all(axis=1) & ~clash)
         partial = np.flatnonzero((codes == MISSING).any(axis=1) & ~clash)
-        found = np.full(self.n_rows, -np.inf)
-        found[whole] = self.network.log_joint(self._own_features[whole], codes[whole])
+        log_prob = np.full(self.n_rows, -np.inf)
+        log_prob[whole] = self.network.log_joint(self._own_features[whole], codes[whole])
         if partial.size:
             known = np.where(codes == MISSING, self._evidence, codes)[partial].astype(np.int32)
-            found[partial] = self.rows(partial)._copy(_evidence=known).log_partition()
+            log_prob[partial] = self.rows(partial)._copy(_evidence=known).log_partition()
         # a lower bound of the total may be below a part of it
-        return np.minimum(found - self.log_partition(), 0.0)
+        return np.minimum(log_prob - self.log_partition(), 0.0)
 
     # Lists of vectors
 

@@ -55,15 +55,15 @@ def row_log_sum(values: Array, indptr: Indices, largest: Array | None = None) ->
     shift = np.where(np.isneginf(largest), 0.0, largest)
     total = row_sum(np.exp(values - shift[row_of_entries(indptr)]), indptr)
     with np.errstate(divide="ignore"):
-        found: Array = np.log(total) + shift
-    return found
+        sums: Array = np.log(total) + shift
+    return sums
 
 
 def _reduced(operation: np.ufunc, values: Array, indptr: Indices, of_nothing: float) -> Array:
-    found = np.full(len(indptr) - 1, of_nothing)
+    reduced = np.full(len(indptr) - 1, of_nothing)
     filled = indptr[:-1] < indptr[1:]
-    found[filled] = operation.reduceat(values, indptr[:-1][filled])
-    return found
+    reduced[filled] = operation.reduceat(values, indptr[:-1][filled])
+    return reduced
 
 
 def kept_entries(keep: Flags, indptr: Indices) -> Indices:
@@ -109,8 +109,8 @@ def leading_entries(values: Array, indptr: Indices, k: int) -> Indices:
     row = row_of_entries(indptr)[entry]
     order = np.lexsort((-values[entry], row))  # stable: ties stay in list order
     rank = np.arange(len(row)) - np.searchsorted(row, row)
-    found: Indices = entry[order[rank < k]]
-    return found
+    entries: Indices = entry[order[rank < k]]
+    return entries
 
 
 def drawn_entries(prob: Array, indptr: Indices, uniform: Array) -> Indices:
@@ -119,11 +119,11 @@ def drawn_entries(prob: Array, indptr: Indices, uniform: Array) -> Indices:
     before = np.concatenate([[0.0], cumulated])[indptr[:-1]]
     total = cumulated[indptr[1:] - 1]
     target = before[:, None] + uniform * (total - before)[:, None]
-    found = np.searchsorted(cumulated, target, side="right")
+    entries = np.searchsorted(cumulated, target, side="right")
     # rounding may carry a number past the row's ends: its first or last possible entry is meant
     first = np.searchsorted(cumulated, before, side="right")
     last = np.searchsorted(cumulated, total, side="left")
-    inside: Indices = np.clip(found, first[:, None], last[:, None])
+    inside: Indices = np.clip(entries, first[:, None], last[:, None])
     return inside
 
 
@@ -360,8 +360,8 @@ class VectorList(Joint):
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
-        found = row_sum(-np.exp(self.log_weights) * self.log_weights, self.indptr)
-        return np.maximum(found, 0.0)
+        entropies = row_sum(-np.exp(self.log_weights) * self.log_weights, self.indptr)
+        return np.maximum(entropies, 0.0)
 
     def _size_marginals(self) -> SizeMarginals:
         n_sizes = self.space.n_labels + 1
@@ -376,18 +376,18 @@ class VectorList(Joint):
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        found = np.full(self.n_rows, -np.inf)
+        log_prob = np.full(self.n_rows, -np.inf)
         partial = (codes == MISSING).any(axis=1)
         if not partial.all():
             whole = np.flatnonzero(~partial)
-            found[whole] = self._log_prob_of_vectors(whole, codes[whole])
+            log_prob[whole] = self._log_prob_of_vectors(whole, codes[whole])
         if partial.any():
             rows = np.flatnonzero(partial)
             some = self.rows(rows)
             agree = some._agrees(codes[rows])
             left = kept_entries(agree, some.indptr)
-            found[rows] = np.minimum(row_log_sum(some.log_weights[agree], left), 0.0)
-        return found
+            log_prob[rows] = np.minimum(row_log_sum(some.log_weights[agree], left), 0.0)
+        return log_prob
 
     def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
         """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
@@ -453,8 +453,8 @@ class VectorList(Joint):
     def inverted(self, uniform: Array) -> Codes:
         """Return draws (size, n, d) by uniform numbers (n, size), inverting the distribution."""
         entry = drawn_entries(np.exp(self.log_weights), self.indptr, uniform)
-        found: Codes = self.vectors[self.indices[entry.T]]
-        return found
+        draws: Codes = self.vectors[self.indices[entry.T]]
+        return draws
 
     # Parts
 

@@ -115,7 +115,7 @@ def _survey(
     fold: Indices | None,
     *selected: Flags | None,
 ) -> Survey:
-    found: list[Any] = []
+    surveys: list[Any] = []
     place = np.zeros(part.n_rows, dtype=np.intp) if fold is None else fold.astype(np.intp) + 1
     rows, weight = Design.at(design, part.X, part.weight, part.extra), part.row_weights
     cells = place[:, None] * part.n_labels + np.arange(part.n_labels)
@@ -132,8 +132,8 @@ def _survey(
             filled = np.bincount(own.rows.indices, minlength=design.n_coordinates)
             filled[-1 - design.n_extra :] = 1
         squares = own.sum_of_squares()
-        found.append((len(at), weight[at].sum(), squares, filled, counts.reshape(shape)))
-    return Survey(*(np.stack(each) for each in zip(*found, strict=True)))
+        surveys.append((len(at), weight[at].sum(), squares, filled, counts.reshape(shape)))
+    return Survey(*(np.stack(each) for each in zip(*surveys, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class ChunkedRows:
         n_folds, fold = (0, None) if folds is None else (folds.n_folds, folds.at_rows)
         every, n_values = [group.rows for group in groups], max(data.cardinalities)
         survey: Survey = data.sum(_survey, design, n_folds, n_values, fold, *every)
-        found = cls(learning, asked, design, survey)
+        chunked = cls(learning, asked, design, survey)
         size = whole.n_coordinates, whole.n_extra
         few = [
             index
@@ -180,7 +180,7 @@ class ChunkedRows:
             if group.rows is not None and len(group.targets) and prefers_row_space(int(n), *size)
         ]
         if asked.constant or not few:
-            return found
+            return chunked
         known = (fold, asked.offsets, asked.over, *(every[index] for index in few))
         brought = data.sum(_bring, *known, combine=_brought_together)
         for index, (part, of_row, offset, over) in zip(few, brought, strict=True):
@@ -188,19 +188,19 @@ class ChunkedRows:
             group = replace(groups[index], rows=np.arange(part.n_rows))
             own_folds = None if folds is None else Folds(of_row, n_folds)
             own = Asked((group,), own_folds, offset, over)
-            found.few[index] = replace(learning, data=part, design=here), own
-        return found
+            chunked.few[index] = replace(learning, data=part, design=here), own
+        return chunked
 
     def batches(self, n_fits: int) -> list[Batch]:
         """Targets of all groups that have as many values, and those of each group brought here."""
-        found = []
+        batches = []
         for index, (learning, asked) in self.few.items():
             for batch in batches_in_memory(learning, asked, n_fits):
 
                 def rows(own: Batch, of_one: Any = batch.rows) -> Any:
                     return of_one(own._replace(group=np.zeros_like(own.group)))
 
-                found.append(batch._replace(group=np.full_like(batch.group, index), rows=rows))
+                batches.append(batch._replace(group=np.full_like(batch.group, index), rows=rows))
         every = [
             (n_classes, index, position, label)
             for index, group in enumerate(self.asked.groups)
@@ -215,8 +215,8 @@ class ChunkedRows:
             for start in range(0, len(alike), step):
                 group, position, label = alike[start : start + step].T
                 together = lambda batch: (self, batch.group, batch.label)  # noqa: E731
-                found.append(Batch(group, position, label, n_classes, together))
-        return found
+                batches.append(Batch(group, position, label, n_classes, together))
+        return batches
 
     @property
     def offset(self) -> Any:
@@ -225,8 +225,8 @@ class ChunkedRows:
 
     def counts(self, tasks: Tasks, n_folds: int) -> Array:
         """See `LocalRows.counts`."""
-        found: Array = self.survey.counts[tasks.group, :, tasks.label, : tasks.n_classes]
-        return found
+        weights: Array = self.survey.counts[tasks.group, :, tasks.label, : tasks.n_classes]
+        return weights
 
     def used(self, tasks: Tasks) -> Array | None:
         """Which coordinates (T, 1, q) of a task are not empty, where that matters."""
@@ -255,8 +255,8 @@ class ChunkedRows:
     def held_out(self, block: Block, coef: Array) -> Array:
         """See `LocalRows.held_out`: one pass."""
         over = (self.design.rotate_back(coef),)
-        found: Array = self.sum(_held_out, block, *over, rows_at_once=_HELD_OUT_AT_ONCE)
-        return found
+        sums: Array = self.sum(_held_out, block, *over, rows_at_once=_HELD_OUT_AT_ONCE)
+        return sums
 
 
 def _at_part(
@@ -423,8 +423,8 @@ class ChunksObjective(Objective):
 
     def hessian(self, tasks: Indices) -> Array:
         design, coef = self._rows.design, self._of_rows(self._coef[tasks])
-        found = self._rows.sum(_hessian, self._block.take(tasks), coef)
-        rotated = design.rotate(found)  # (t, K, q, K, q), either side
+        hessians = self._rows.sum(_hessian, self._block.take(tasks), coef)
+        rotated = design.rotate(hessians)  # (t, K, q, K, q), either side
         rotated = design.rotate(rotated.transpose(0, 3, 4, 1, 2))
         size = rotated.shape[1] * rotated.shape[2]
         return rotated.reshape(len(tasks), size, size)
@@ -433,8 +433,8 @@ class ChunksObjective(Objective):
         self._from, self._direction = self._coef, direction
         point, ahead = self._of_rows(self._coef), self._of_rows(direction)
         known = (self._block, point, self._by_slope, ahead)
-        found: tuple[Any, Any] = self._rows.sum(_along, *known, combine=_joined)
-        return found
+        curvature: tuple[Any, Any] = self._rows.sum(_along, *known, combine=_joined)
+        return curvature
 
     def move(self, length: Array) -> Array:
         self._coef = self._from + length[:, None, None] * self._direction

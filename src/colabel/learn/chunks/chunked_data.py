@@ -69,8 +69,8 @@ def journaled(journal: Journal) -> Iterator[None]:
         _journal.reset(token)
 
 
-def announce(n_rows: int) -> None:
-    """Say that a pass begins."""
+def count_pass(n_rows: int) -> None:
+    """Tell who counts passes that one begins."""
     for count in _counters.get():
         count(n_rows)
 
@@ -97,8 +97,8 @@ def reduced(leaves: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 def combined(results: Iterable[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine results in their order; those that are None have nothing to add."""
-    found = [result for result in results if result is not None]
-    return reduce(combine, found) if found else None
+    parts = [result for result in results if result is not None]
+    return reduce(combine, parts) if parts else None
 
 
 def active_client() -> Any:
@@ -199,11 +199,11 @@ class ChunkedFolds:
     @property
     def at_rows(self) -> AtRows:
         """The folds of the rows, as an argument of `ChunkedData.sum`."""
-        return AtRows(_own_fold, self)
+        return AtRows(lambda _, fold: fold, self)
 
     def rows_outside(self, *folds: int) -> AtRows:
         """The rows that are in none of some folds."""
-        return AtRows(partial(_outside, folds), self)
+        return AtRows(lambda _, fold: ~np.isin(fold, folds), self)
 
     def rows_inside(self, fold: int) -> AtRows:
         """The rows of a fold."""
@@ -230,18 +230,6 @@ class AtRows:
     def __call__(self, part: TrainingData) -> Any:
         """Return what it is for the rows of a part."""
         return self.function(part, *(() if self.place is None else (part.folds[self.place],)))
-
-
-def _own_fold(_: TrainingData, fold: Indices) -> Indices:
-    return fold
-
-
-def _outside(without: tuple[int, ...], _: TrainingData, fold: Indices) -> Flags:
-    return ~np.isin(fold, without)
-
-
-def _with_value(label: int, value: int, part: TrainingData) -> Flags:
-    return np.asarray(part.codes[:, label] == value)
 
 
 def drawn_rows(share: float, seed: int, part: TrainingData) -> Flags:
@@ -296,7 +284,7 @@ class ChunkedData(Rows):
     client : distributed.Client or None
         Who computes; None for Dask's scheduler in this process.
     known : dict
-        What earlier passes have found of these rows, further features apart.
+        What earlier passes have found of these rows, without further features.
     """
 
     parts: tuple[Any, ...]
@@ -311,7 +299,7 @@ class ChunkedData(Rows):
 
     def look(self, *nodes: Any) -> tuple[Any, ...]:
         """Take the first look at all rows, and compute delayed nodes in the same pass."""
-        announce(self.n_rows)
+        count_pass(self.n_rows)
         leaves = self._mapped((FirstLook.at, FirstLook.joined, ROWS_AT_ONCE), ())
         first = reduced(leaves, FirstLook.joined)
         self.known["look"], *others = computed(first, *nodes, client=self.client)
@@ -322,8 +310,8 @@ class ChunkedData(Rows):
         """What a pass over all rows says of labels, weights and features, once."""
         if "look" not in self.known:
             self.look()
-        found: FirstLook = self.known["look"]
-        return found
+        look: FirstLook = self.known["look"]
+        return look
 
     @property
     def labels(self) -> LabelSummary:  # type: ignore[override]
@@ -345,7 +333,7 @@ class ChunkedData(Rows):
 
     def rows_with(self, label: int, value: int) -> AtRows:
         """The rows that have a value of a label."""
-        return AtRows(partial(_with_value, label, value))
+        return AtRows(lambda part: part.codes[:, label] == value)
 
     def sum(
         self,
@@ -359,11 +347,11 @@ class ChunkedData(Rows):
         Arguments are small, or `AtRows`: those reach the function as what they are for its rows.
         A part for which it returns None has nothing to add.
         """
-        announce(self.n_rows)
+        count_pass(self.n_rows)
         parts = self._mapped((function, combine, rows_at_once), arguments)
         (result,) = computed(reduced(parts, combine), client=self.client)
-        found: Result = result
-        return found
+        total: Result = result
+        return total
 
     def _mapped(self, work: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Delayed results of a function of every part, see `_run`."""
@@ -396,8 +384,8 @@ class ChunkedData(Rows):
         self, folds: ChunkedFolds, marks: Callable[..., Flags], *arguments: Any
     ) -> tuple[ChunkedData, ChunkedFolds]:
         """Return the rows that ``marks(part, *arguments)`` (m,) marks, and their folds."""
-        announce(self.n_rows)
-        kept_rows = kept(self._derived(_called, marks, *arguments), self.client)
+        count_pass(self.n_rows)
+        kept_rows = kept(self._derived(marks, *arguments), self.client)
         parts = [
             _delayed(TrainingData.take, part, own)
             for part, own in zip(self.parts, kept_rows, strict=True)
@@ -417,7 +405,7 @@ class ChunkedData(Rows):
         key = ("folds", cv, seed)
         if key not in self.known:
             rule = FoldRule.of(RowRanks.of(self, seed), cv)  # type: ignore[arg-type]
-            announce(self.n_rows)
+            count_pass(self.n_rows)
             chunks = kept(self._derived(_narrow_folds, rule), self.client)
             counted = [_delayed(_fold_counts, own, rule.n_folds) for own in chunks]
             (counts,) = computed(reduced(counted, added), client=self.client)
@@ -427,12 +415,16 @@ class ChunkedData(Rows):
                 chunks = kept(filled, self.client)
             n_folds = rule.without_gaps(np.zeros(0, dtype=np.intp), held_out)[1]
             self.known[key] = ChunkedFolds(chunks, n_folds, not counts[0])
-        found: ChunkedFolds = self.known[key]
-        return found
+        folds: ChunkedFolds = self.known[key]
+        return folds
 
     def gathered(self, *selected: Any) -> list[TrainingData]:
         """Bring rows here, for each selection (None: all) those that it marks. They must be few."""
-        return self.sum(_selected, *selected, combine=_joined_parts)
+
+        def rows(part: TrainingData, *marks: Any) -> list[TrainingData]:
+            return [part if own is None else part.take(own) for own in marks]
+
+        return self.sum(rows, *selected, combine=lambda a, b: list(map(joined_rows, a, b)))
 
     def sampled(self, n_rows: int, seed: int) -> TrainingData:
         """Bring about so many rows here, drawn at random; all, where they are no more."""
@@ -465,10 +457,6 @@ def _with_extra(part: TrainingData, columns: Callable[..., Array], *arguments: A
     return replace(part, extra=columns(part, *arguments), folds=())
 
 
-def _called(part: TrainingData, function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(part, *arguments)
-
-
 def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
     from dask import delayed
 
@@ -487,16 +475,8 @@ def _fold_counts(folds: Indices, n_folds: int) -> Indices:
 
 
 def _without_gaps(folds: Indices, rule: FoldRule, counts: Indices) -> Indices:
-    found: Any = rule.without_gaps(folds, counts)[0].astype(folds.dtype)
-    return np.asarray(found)
-
-
-def _selected(part: TrainingData, *selected: Any) -> list[TrainingData]:
-    return [part if marks is None else part.take(marks) for marks in selected]
-
-
-def _joined_parts(one: list[TrainingData], other: list[TrainingData]) -> list[TrainingData]:
-    return [joined_rows(a, b) for a, b in zip(one, other, strict=True)]
+    renumbered: Any = rule.without_gaps(folds, counts)[0].astype(folds.dtype)
+    return np.asarray(renumbered)
 
 
 class Blocks(NamedTuple):
@@ -545,13 +525,9 @@ class Blocks(NamedTuple):
             return self
         from dask import delayed
 
-        count = delayed(_n_rows, pure=False)
-        found = computed(*(count(chunk) for chunk in self.chunks), client=active_client())
-        return self._replace(lengths=tuple(found))
-
-
-def _n_rows(block: Any) -> int:
-    return int(block.shape[0])
+        count = delayed(lambda block: int(block.shape[0]), pure=False)
+        lengths = computed(*(count(chunk) for chunk in self.chunks), client=active_client())
+        return self._replace(lengths=tuple(lengths))
 
 
 def same_chunks(X: Any, other: Any, name: str) -> Blocks:
@@ -589,8 +565,8 @@ def seen_labels(Y: Any) -> SeenLabels:
     (seen,) = computed(reduced(looks, SeenLabels.joined), client=active_client())
     if seen is None:
         raise ValueError("Y is empty: its chunks have no rows. Give at least one row.")
-    found: SeenLabels = seen
-    return found
+    labels: SeenLabels = seen
+    return labels
 
 
 def _seen(block: Any) -> SeenLabels | None:

@@ -169,11 +169,15 @@ class ChunkedScores:
 
     def total(self) -> float:
         """Sum of the scores, by weight: one pass."""
-        return float(self.data.sum(_score_sum, self._spec))
+        return float(self.data.sum(lambda data, own: data.scored(*own).total(), self._spec))
 
     def below(self, best: ChunkedScores) -> tuple[float, float]:
         """See `RowScores.below`: one pass."""
-        lost, squared = self.data.sum(_loss_sums, self._spec, best._spec)
+
+        def losses(data: FieldData, own: Any, other: Any) -> tuple[float, float]:
+            return data.scored(*own).below(data.scored(*other))
+
+        lost, squared = self.data.sum(losses, self._spec, best._spec)
         return float(lost), float(squared)
 
     @property
@@ -219,16 +223,3 @@ def _every(
 
 def _asked(data: FieldData, make: Any, layout: FieldLayout, what: str, theta: Parameters) -> Any:
     return getattr(make(data, layout), what)(theta)
-
-
-def _score_sum(data: FieldData, spec: tuple[Score, FieldLayout, Parameters]) -> float:
-    score, layout, theta = spec
-    return data.scored(score, layout, theta).total()
-
-
-def _loss_sums(
-    data: FieldData,
-    spec: tuple[Score, FieldLayout, Parameters],
-    best: tuple[Score, FieldLayout, Parameters],
-) -> tuple[float, float]:
-    return data.scored(*spec).below(data.scored(*best))

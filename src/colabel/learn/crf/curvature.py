@@ -270,18 +270,18 @@ def learn_structure(
         while True:  # shortened until the quadratic model of the smooth part bounds it
             new = proximal(ahead - length * inverse * gradient, length)
             theta, slack = split(new)
-            reached = objective.value(theta) + penalty.smooth(theta, layout)[0]
-            reached += linear * float(slack.sum())
+            trial = objective.value(theta) + penalty.smooth(theta, layout)[0]
+            trial += linear * float(slack.sum())
             move = new - ahead
             distance = float(np.vdot(metric * move, move))
             bound = value + float(np.vdot(gradient, move)) + distance / (2.0 * length)
-            if reached <= bound + _NOISE * abs(value) or length < 1e-300:
+            if trial <= bound + _NOISE * abs(value) or length < 1e-300:
                 break
             length *= _SHORTER
         uphill = float(np.vdot(metric * move, new - point)) < 0.0
         previous, point, momentum = point, new, 1 if uphill else momentum + 1
         profile.append(slack)
-        values.append(reached + (penalty.group - linear) * float(slack.sum()))
+        values.append(trial + (penalty.group - linear) * float(slack.sum()))
         if distance <= tol * float(data.total_weight) * length:
             converged = True
             break
@@ -537,17 +537,17 @@ class Interactions:
     ) -> None:
         self._left, self._right = layout.edges.T
         self._shape = theta.node.shape
-        alone, together = _variances(data.few(_ROWS), layout, theta)
-        shares = together / np.maximum(alone, np.finfo(float).tiny)[:, None]
+        single, paired = _variances(data.few(_ROWS), layout, theta)
+        shares = paired / np.maximum(single, np.finfo(float).tiny)[:, None]
         # mean of y_j where y_i is open, and of y_i where y_j is
         self._means = shares[self._left, self._right], shares[self._right, self._left]
         curvature = sum(
-            alone[end] * mean * (1.0 - mean)
+            single[end] * mean * (1.0 - mean)
             for end, mean in zip((self._left, self._right), self._means, strict=True)
         )
         self._scale = np.sqrt(data.total_weight * curvature + 2.0 * penalty.ridge / 3.0)
         ridge = penalty.node[layout.label_of_column]
-        self._node = _Block.of(data.nodes.sum_of_squares(), list(alone[:, None, None]), ridge)
+        self._node = _Block.of(data.nodes.sum_of_squares(), list(single[:, None, None]), ridge)
 
     def to_basis(self, theta: Parameters) -> Array:
         """Return the coordinates of parameters; tables become the shortest of their effect."""
@@ -721,7 +721,7 @@ def tune(
     }
     # The stubs of SciPy do not know functions that return value and gradient of any shape.
     function: Any = mean_objective
-    found = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
+    optimum = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
     # A line search that can no longer improve has reached rounding error, not failed.
-    converged = found.status == 0 or "ABNORMAL" in str(found.message)
-    return coordinates.from_basis(found.x), int(found.nit), bool(converged)
+    converged = optimum.status == 0 or "ABNORMAL" in str(optimum.message)
+    return coordinates.from_basis(optimum.x), int(optimum.nit), bool(converged)

@@ -77,8 +77,9 @@ def mode_is_true(
     independent : (q_v, node columns)
         Independent regressions, whose answer the search for the mode starts from.
     """
-    alone = [table.argmax(axis=1) for table in layout.node_tables(data.nodes.matmat(independent))]
-    modes = _field(data, layout, theta, start=np.stack(alone, axis=1)).mode_codes()
+    tables = layout.node_tables(data.nodes.matmat(independent))
+    start = np.stack([table.argmax(axis=1) for table in tables], axis=1)
+    modes = _field(data, layout, theta, start=start).mode_codes()
     return np.asarray((modes == data.codes).all(axis=1), dtype=np.float64)
 
 
@@ -346,8 +347,8 @@ class FieldLearner:
         tuned, profile = final
         nodes = rows.nodes.from_basis(tuned.theta.node.T).T
         if self.constant == "free":  # labels without edges keep their independent regression
-            alone = ~np.isin(tuned.layout.label_of_column, tuned.layout.edges)
-            nodes[:, alone] = _node_matrix(models.coef, data.cardinalities)[:, alone]
+            isolated = ~np.isin(tuned.layout.label_of_column, tuned.layout.edges)
+            nodes[:, isolated] = _node_matrix(models.coef, data.cardinalities)[:, isolated]
         edges = tuned.theta.edge
         edges = rows.edges.from_basis(edges.T).T if len(self.edge_columns) else edges
         fitted = FittedField(tuned.layout, nodes, edges, self.edge_columns)
@@ -363,22 +364,23 @@ class FieldLearner:
         if group == 0.0 or not np.isfinite(group):
             kept = np.full(n_edges, group == 0.0)
             return whole.tune(without_group, kept, self.tol, self.max_iter), np.zeros((1, n_edges))
-        # The paper draws the first slacks from (0, 1); spread evenly they can be told apart.
+        # The paper draws the first slacks from (0, 1); spread evenly they differ.
         spread = (np.arange(n_edges) + 1.0) / (n_edges + 1.0)
-        found = whole.find_structure(
+        structure = whole.find_structure(
             self._penalty(node, ridge, group),
             form=self.form,
             max_iter=self.max_structure_iter or self.max_iter,
             tol=1e-6,
             alpha=spread if self.form == "constrained" else None,
         )
-        kept = found.alpha > 0.0
+        kept = structure.alpha > 0.0
         if self.tuned:
-            return whole.tune(without_group, kept, self.tol, self.max_iter), found.profile
+            return whole.tune(without_group, kept, self.tol, self.max_iter), structure.profile
         layout, columns = whole.layout.restrict(kept)
-        theta = Parameters(found.theta.node, np.ascontiguousarray(found.theta.edge[:, columns]))
-        n_iter = len(found.objective)
-        return Tuned(theta, layout, kept, ridge, n_iter, found.converged), found.profile
+        node, edge = structure.theta
+        theta = Parameters(node, np.ascontiguousarray(edge[:, columns]))
+        n_iter = len(structure.objective)
+        return Tuned(theta, layout, kept, ridge, n_iter, structure.converged), structure.profile
 
     def _rows(self, linear: LinearLearning) -> Any:
         """The rows of a field: features of the nodes, features of the edges, codes."""
@@ -413,8 +415,8 @@ class FieldLearner:
         cardinalities: tuple[int, ...],
     ) -> FieldProblem:
         node = train.nodes.to_basis(_node_matrix(coef, cardinalities).T).T
-        alone = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
-        edges = candidate_edges(train, node, alone, self.most_candidates)
+        no_edges = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
+        edges = candidate_edges(train, node, no_edges, self.most_candidates)
         layout = FieldLayout(cardinalities, edges)
         zero = np.zeros((train.edges.n_coordinates, layout.n_edge_columns))
         start = Parameters(node, zero)
@@ -503,7 +505,7 @@ class FieldLearner:
                 continue
             advance()
             graphs = [problem.structure for problem in folds]
-            if all(found is not None and (found.alpha > 0.0).all() for found in graphs):
+            if all(graph is not None and (graph.alpha > 0.0).all() for graph in graphs):
                 break  # weaker penalties keep them too, and tune the same parameters
             means = _means(scores, folds)
             if _is_past_best(means) and max(means.values()) >= every:

@@ -498,9 +498,9 @@ class PseudoLikelihood:
         binary_terms(
             scores, nothing, data.codes, data.weight, no_edges, node_slope, nothing, log_prob
         )
-        together, alone = (self._on.T @ node_slope).T, node_slope.sum(axis=0)
+        together, total = (self._on.T @ node_slope).T, node_slope.sum(axis=0)
         on_right, on_left = together[left, right], together[right, left]
-        off_right, off_left = alone[left] - on_right, alone[right] - on_left
+        off_right, off_left = total[left] - on_right, total[right] - on_left
         slopes = (off_right + off_left, on_right - off_left, on_left - off_right)
         edge_slope[:] = np.stack(slopes, axis=1).ravel()
 

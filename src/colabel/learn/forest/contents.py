@@ -193,10 +193,11 @@ class LabelForest:
         Of a variable of two values, log P(1) - log P(0); of others, the logarithms of their
         probabilities less the mean of these.
         """
-        found = np.empty((X.shape[0], self.frequencies.shape[1]))
+        means = np.empty((X.shape[0], self.frequencies.shape[1]))
         for part in row_slices(X.shape[0], _ROWS_AT_ONCE):
-            found[part] = tree_means(self.forest.leaves(X[part], n_jobs), self.frequencies, n_jobs)
-        return _log_odds(found, self.cardinalities)
+            leaves = self.forest.leaves(X[part], n_jobs)
+            means[part] = tree_means(leaves, self.frequencies, n_jobs)
+        return _log_odds(means, self.cardinalities)
 
 
 def _unseen_with_copies(grown: Grown, data: TrainingData) -> tuple[Flags, Array, Flags]:

@@ -185,9 +185,9 @@ class Forest:
             (below > inner[:, None]).all() and (below < roots[tree][:, None]).all(),
             "the children of a node do not come after it in its tree",
         )
-        reached = np.bincount(below.ravel(), minlength=n_nodes)
-        reached[roots[:-1]] += 1
-        check_that((reached == 1).all(), "a node has no parent, or two")
+        n_parents = np.bincount(below.ravel(), minlength=n_nodes)
+        n_parents[roots[:-1]] += 1
+        check_that((n_parents == 1).all(), "a node has no parent, or two")
         dims["leaves"] = int(n_nodes - len(inner))
         dims["trees"] = len(roots) - 1
 
@@ -284,21 +284,21 @@ class Forest:
                 "the same columns."
             )
         rows = single_precision(shifted(X, self.shift))
-        found = np.empty((X.shape[0], self.n_trees), dtype=np.int32)
+        leaves = np.empty((X.shape[0], self.n_trees), dtype=np.int32)
         trees = (self.roots, self._nodes, self.missing_left, self._leaf_of_node)
 
         at_once = max(1, _NUMBERS_AT_ONCE // self.n_features)
 
         def walk(part: slice) -> None:
             if not is_sparse(rows):
-                walk_rows(rows[part], *trees, found[part])
+                walk_rows(rows[part], *trees, leaves[part])
                 return
             for start in range(part.start, part.stop, at_once):  # of which so many are dense
                 some = slice(start, min(start + at_once, part.stop))
-                walk_rows(rows[some].toarray(), *trees, found[some])
+                walk_rows(rows[some].toarray(), *trees, leaves[some])
 
         map_threads(walk, list(row_blocks(X.shape[0], n_jobs)), n_jobs, lambda: None)
-        return found
+        return leaves
 
 
 def _roots_of(node_counts: ArrayLike) -> Indices:
@@ -532,10 +532,10 @@ def _directions(targets: NDArray[Any], random: np.random.Generator) -> Array:
     """
     if not np.issubdtype(targets.dtype, np.integer):
         return np.asarray(targets @ random.normal(size=(targets.shape[1], _DIRECTIONS)))
-    found = np.zeros((len(targets), _DIRECTIONS))
+    directions = np.zeros((len(targets), _DIRECTIONS))
     for column in np.atleast_2d(targets.T):
-        found += random.normal(size=(int(column.max(initial=0)) + 1, _DIRECTIONS))[column]
-    return found
+        directions += random.normal(size=(int(column.max(initial=0)) + 1, _DIRECTIONS))[column]
+    return directions
 
 
 def _trees_at_once(n_rows: int, targets: NDArray[Any], n_threads: int) -> int:

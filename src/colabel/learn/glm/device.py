@@ -92,16 +92,16 @@ def device_for_rows(
     Where sparse ones of `n_stored` numbers do not fit so, they stay as they are. "auto" leaves rows
     that fit neither way to the compiled kernels.
     """
-    found = torch_device(device)
-    if found is None:
+    chosen = torch_device(device)
+    if chosen is None:
         return None, True
-    free, needed = free_memory(found), _COPIES * 4 * n_rows * n_coordinates
-    if needed <= free or found == "cpu":
-        return found, needed <= free or n_stored is None
+    free, needed = free_memory(chosen), _COPIES * 4 * n_rows * n_coordinates
+    if needed <= free or chosen == "cpu":
+        return chosen, needed <= free or n_stored is None
     if n_stored is not None:
         needed = _COPIES * 12 * n_stored  # an index of 8 bytes and a value of 4
         if needed <= free:
-            return found, False
+            return chosen, False
     if device == "auto":
         return None, True
     raise ValueError(
@@ -211,21 +211,21 @@ def quasi_newton_direction(
     slots = [(newest - age) % n_pairs for age in range(n_pairs)]
     used = (inverse_products[lanes] > 0).any(dim=0).cpu().numpy()
     slots = [slot for slot in slots if used[slot]]
-    found, shares = -gradient, {}
+    direction, shares = -gradient, {}
     for slot in slots:
         rho = inverse_products[lanes, slot]
-        shares[slot] = rho * (steps[lanes, slot] * found).sum(1)
-        found = found - shares[slot][:, None] * changes[lanes, slot]
-    scaled = found / diagonal
+        shares[slot] = rho * (steps[lanes, slot] * direction).sum(1)
+        direction = direction - shares[slot][:, None] * changes[lanes, slot]
+    scaled = direction / diagonal
     if inverse.shape[1]:
-        rotated = (inverse[lanes] @ found[:, :, None])[:, :, 0]
+        rotated = (inverse[lanes] @ direction[:, :, None])[:, :, 0]
         scaled = rotated.where(known[lanes][:, None], scaled)
-    found = scaled
+    direction = scaled
     for slot in reversed(slots):
         rho = inverse_products[lanes, slot]
-        rest = shares[slot] - rho * (changes[lanes, slot] * found).sum(1)
-        found = found + rest[:, None] * steps[lanes, slot]
-    return found
+        rest = shares[slot] - rho * (changes[lanes, slot] * direction).sum(1)
+        direction = direction + rest[:, None] * steps[lanes, slot]
+    return direction
 
 
 def padded(rows: list[Indices]) -> tuple[Indices, Array]:

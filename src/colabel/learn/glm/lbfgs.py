@@ -193,8 +193,8 @@ class RowsObjective(Objective):
         total = float(n_rows) if weight is None else weight.sum(-1)[..., None].clip(1e-300)
         mean = self.mean_curvature(n_rows, total)
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
-        found: Array = mean[:, :, None] * shaped
-        return found
+        diagonals: Array = mean[:, :, None] * shaped
+        return diagonals
 
     @property
     def hessian_cost(self) -> float:
@@ -225,7 +225,7 @@ class RowsObjective(Objective):
         weight = self._design.weight
         weight = like(np.ones(n_rows), self._scores) if weight is None else weight
         scaled, length, leverage = self._scaled_rows
-        found = like(np.empty((len(tasks), n_scores, q, n_scores, q)), self._scores)
+        hessians = like(np.empty((len(tasks), n_scores, q, n_scores, q)), self._scores)
         for place, task in enumerate(tasks):
             prob = xp.where(weight > 0, self._residual[task] / weight.clip(1e-300), 0.0)
             if n_scores == 1:
@@ -241,12 +241,12 @@ class RowsObjective(Objective):
             if n_scores > 1:
                 root = cast((prob[:, kept] * weight[kept] ** 0.5).T, scaled.dtype)
                 wide = (root[:, :, None] * z[:, None, :]).reshape(len(z), -1)
-                found[place] = -(wide.T @ wide).reshape(n_scores, q, n_scores, q)
+                hessians[place] = -(wide.T @ wide).reshape(n_scores, q, n_scores, q)
             for k in range(n_scores):
                 own = cast(curvature[k, kept] ** 0.5, scaled.dtype)[:, None] * z
-                found[place, k, :, k] = own.T @ own
-        found *= length[:, None, None] * length
-        shaped: Array = found.reshape(len(tasks), n_scores * q, n_scores * q)
+                hessians[place, k, :, k] = own.T @ own
+        hessians *= length[:, None, None] * length
+        shaped: Array = hessians.reshape(len(tasks), n_scores * q, n_scores * q)
         return shaped
 
     def curvature_along(self, direction: Array) -> tuple[Any, Any]:
@@ -254,8 +254,8 @@ class RowsObjective(Objective):
         self._change = flat.reshape(self._scores.shape)
         self._length = like(np.zeros(len(direction)), direction)
         known = (self._residual, self._change, self._targets, self._weight())
-        found: tuple[Any, Any] = self._loss.along(*known)
-        return found
+        curvature: tuple[Any, Any] = self._loss.along(*known)
+        return curvature
 
     def move(self, length: Array) -> Any:
         """Go to the point where `along` looked from plus lengths (T,) times the direction.
@@ -426,8 +426,8 @@ def _inverse(step: Any, change: Any) -> Array:
     else:
         product = (step.double() * change).sum(1)
     usable = product > np.finfo(np.float32).tiny
-    found: Array = usable / xp.where(usable, product, 1.0)
-    return found
+    inverse: Array = usable / xp.where(usable, product, 1.0)
+    return inverse
 
 
 def _inverse_matrix(hessian: Array) -> Array | None:
@@ -532,7 +532,7 @@ class LBFGS:
         if len(lanes):
             pairs.invert(lanes, ridge.take(lanes))
         task, coef = positions(xp.ones_like(losses)), start
-        found = Solution(
+        solution = Solution(
             np.empty(start.shape), np.empty(n_tasks), np.empty(n_tasks, dtype=np.intp), pairs
         )
         done = stalled = xp.zeros_like(losses) > 0
@@ -558,8 +558,8 @@ class LBFGS:
             ready = (decrement * steep**0.5 <= self.tol) | stalled | (iteration == self.max_iter)
             leaving = ready & ~done
             at = host(task[leaving])
-            found.coef[at], found.n_iter[at] = host(coef[leaving]), iteration
-            found.decrement[at] = host(decrement[leaving])
+            solution.coef[at], solution.n_iter[at] = host(coef[leaving]), iteration
+            solution.decrement[at] = host(decrement[leaving])
             done = done | ready
             if done.all():
                 break
@@ -580,15 +580,15 @@ class LBFGS:
             coef, previous = coef + step, gradient
             gradient = ridge.add_gradient(coef, objective.gradient())
             pairs.remember(task, _flat(step), _flat(gradient - previous))
-        return replace(found, converged=found.decrement <= self.tol)
+        return replace(solution, converged=solution.decrement <= self.tol)
 
     def _iterations_left(self, decrement: Array, first: Array, since: Array) -> Array:
         """Iterations (T,) to the tolerance, at the rate of those since a first decrement."""
         xp = xp_of(decrement)
         rate = xp.log(first.clip(1e-300) / decrement.clip(1e-300)) / since.clip(1.0)
         left = xp.log((decrement / self.tol).clip(1.0)) / rate.clip(1e-300)
-        found: Array = xp.where(since >= _SOME_ITERATIONS, left, 0.0)
-        return found
+        iterations: Array = xp.where(since >= _SOME_ITERATIONS, left, 0.0)
+        return iterations
 
 
 def _flat(array: Array) -> Array:
@@ -597,8 +597,8 @@ def _flat(array: Array) -> Array:
 
 def _dot(left: Array, right: Array) -> Array:
     """Inner product of every task: (T, K, q), (T, K, q) -> (T,)."""
-    found: Array = xp_of(left).einsum("tq,tq->t", _flat(left), _flat(right))
-    return found
+    products: Array = xp_of(left).einsum("tq,tq->t", _flat(left), _flat(right))
+    return products
 
 
 def _direction(

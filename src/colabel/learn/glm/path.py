@@ -73,8 +73,8 @@ class ClassSupport:
 
 def shut_scores(scores: Array, absent: Flags) -> Array:
     """Scores (T, K, n) with absent classes (T, K) shut out of the softmax."""
-    found: Array = xp_of(scores).where(like(absent, scores)[:, :, None], _ABSENT_SCORE, scores)
-    return found
+    shut: Array = xp_of(scores).where(like(absent, scores)[:, :, None], _ABSENT_SCORE, scores)
+    return shut
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ def informed_tasks(counts: Array, without: ClassSupport) -> Flags:
     seen = counts > 0
     held_out = seen[:, 1:].transpose(1, 0, 2)
     scored = (held_out & ~without.absent.reshape(held_out.shape)).any(axis=0)
-    found: Flags = scored.sum(axis=1) >= np.minimum(seen.any(axis=1).sum(axis=1), 2)
-    return found
+    informed: Flags = scored.sum(axis=1) >= np.minimum(seen.any(axis=1).sum(axis=1), 2)
+    return informed
 
 
 # A deviation of the log-odds by 2.5 costs half a nat: about the weakly informative prior of Gelman,
@@ -297,12 +297,12 @@ class LocalRows:
         weight = weight if xp is np else weight.double()
         fold = xp.zeros_like(weight) - 1 if self.fold is None else self._folds(tasks)
         by_fold = xp.stack([weight * (fold == f) for f in range(-1, n_folds)], -1)  # ([T,] n, 1+F)
-        found, codes = [], self.codes[tasks.label]
+        by_class, codes = [], self.codes[tasks.label]
         for k in range(tasks.n_classes):
             member = (codes == k) * xp.ones_like(weight)
             shared = weight.ndim == 1
-            found.append(member @ by_fold if shared else (member[..., None] * by_fold).sum(1))
-        counts: Array = host(xp.stack(found, -1))
+            by_class.append(member @ by_fold if shared else (member[..., None] * by_fold).sum(1))
+        counts: Array = host(xp.stack(by_class, -1))
         return counts
 
     def rows_of(self, tasks: Tasks, n_scores: int) -> Any:
@@ -533,10 +533,10 @@ class Block:
         strength = np.full(start.shape, _WEAK)
         squares, total = host(own.scale()).T
         strength[..., 0] *= (squares / np.maximum(total, 1e-300)).reshape(self.slope.shape)
-        found = solver.solve(objective, Ridge(strength), start)
-        point = Point.at(self.start())._replace(converged=found.converged)
-        point.coef[..., -1] = found.coef[..., 1]
-        return replace(self, slope=self.slope + found.coef[..., 0]), point
+        solution = solver.solve(objective, Ridge(strength), start)
+        point = Point.at(self.start())._replace(converged=solution.converged)
+        point.coef[..., -1] = solution.coef[..., 1]
+        return replace(self, slope=self.slope + solution.coef[..., 0]), point
 
     @property
     def absent(self) -> Flags | None:
@@ -592,9 +592,9 @@ def fit_block(block: Block, C: Array, solver: LBFGS, base: Array | None = None) 
         block, point = block.calibrated(solver)
     rest = np.flatnonzero(C > 0)
     if len(rest):
-        found = block.take(rest).solve(1.0 / C[rest], solver, point.coef[rest])
-        point.coef[rest], point.converged[rest] = found.coef, found.converged
-        point = point._replace(n_iter=found.n_iter)
+        solved = block.take(rest).solve(1.0 / C[rest], solver, point.coef[rest])
+        point.coef[rest], point.converged[rest] = solved.coef, solved.converged
+        point = point._replace(n_iter=solved.n_iter)
     coef = block.features(point)
     if base is not None:
         # Classes have slopes of their own, so that what their scores share must be taken off first.
@@ -676,10 +676,10 @@ def held_out_path(
         of_fold = block.rows.held_out(block, point.coef).reshape(3, n_folds, len(alive))
         sums[:, position, alive] = of_fold.sum(axis=1)
         if keep:
-            found = block.features(point)
+            coef = block.features(point)
             if kept is None:
-                kept = np.zeros((len(grid), n_folds, n_tasks, *found.shape[1:]))
-            reshaped = found.reshape(n_folds, len(alive), *found.shape[1:])
+                kept = np.zeros((len(grid), n_folds, n_tasks, *coef.shape[1:]))
+            reshaped = coef.reshape(n_folds, len(alive), *coef.shape[1:])
             for later in order[place:]:  # where tasks that leave now are left
                 kept[later][:, alive] = reshaped
         idle = np.where(total[position] > best, 0, idle + 1)

@@ -127,15 +127,15 @@ def parent_set_scores(
     def value(counts: Array, cells: Array) -> Array:
         """G of sets of so many cells each, by the counts (S, C) of the cells."""
         if score == "bic":
-            found = xlogy(counts, counts)
+            likelihood = xlogy(counts, counts)
         else:
             share = equivalent_sample_size / cells
-            found = gammaln(share + counts) - gammaln(share)
-        return np.asarray(found.sum(axis=0))
+            likelihood = gammaln(share + counts) - gammaln(share)
+        return np.asarray(likelihood.sum(axis=0))
 
-    def rounded(found: Array, cells: Array) -> Array:
-        found = found - half * cells if score == "bic" else found
-        return np.asarray(np.round(found * _FINE) / _FINE)
+    def rounded(scores: Array, cells: Array) -> Array:
+        scores = scores - half * cells if score == "bic" else scores
+        return np.asarray(np.round(scores * _FINE) / _FINE)
 
     for size in range(min(len(cardinalities), max_parents) + 1):
         for parents in itertools.combinations(range(len(cardinalities)), size):
@@ -343,9 +343,9 @@ def best_by_orders(candidates: Candidates, rng: np.random.Generator, deadline: f
             kicked = order.copy()
             for one, two in pairs:
                 kicked[[one, two]] = kicked[[two, one]]
-            found = _climb(candidates, kicked)
-            if found > score:
-                score, order = found, kicked
+            candidate = _climb(candidates, kicked)
+            if candidate > score:
+                score, order = candidate, kicked
         if score > highest:
             highest, chosen = score, sets_of_order(candidates, order)
         if time.monotonic() > deadline:

@@ -27,7 +27,6 @@ from colabel.learn.conditional import Folds, TrainingData, is_chunked
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.row_hashing import RowRanks
-from colabel.models._learning import DEFAULT_GRID, Grid, make_folds, seeded
 from colabel.models.chain.learning import (
     LearnedChain,
     learn_chain,
@@ -35,6 +34,7 @@ from colabel.models.chain.learning import (
     resolve_scales,
 )
 from colabel.models.label_graph import LabelGraph
+from colabel.models.learning import DEFAULT_GRID, Grid, make_folds, seeded
 from colabel.models.with_estimator import StacksEstimator
 
 

@@ -46,7 +46,7 @@ from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure.screening import best_candidates
-from colabel.models._learning import (
+from colabel.models.learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
     CompletedData,

@@ -29,7 +29,7 @@ from colabel.learn.row_hashing import copies, row_digests
 from colabel.learn.structure.screening import maximum_branching
 from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import chain_by_dependence, posterior_draws
-from colabel.models.forest._vector_forest import (
+from colabel.models.forest.vector_forest import (
     PARTS,
     Evidence,
     RowVectors,

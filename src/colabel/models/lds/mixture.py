@@ -20,7 +20,6 @@ from colabel.joint.lds.posterior import Inference, chosen_inference
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.structure.bayes_network import Parents, learn_bayes_network
-from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
@@ -40,6 +39,7 @@ from colabel.models.lds.learning import (
     learn_network,
     smoothing_scorer,
 )
+from colabel.models.learning import DEFAULT_SMOOTHING
 
 
 class FeatureDrivers(NamedTuple):

@@ -20,7 +20,6 @@ from colabel.learn.glm.lbfgs import LBFGS, Ridge, RowsObjective
 from colabel.learn.glm.losses import Sums, loss_for
 from colabel.learn.glm.path import FittedTasks, shut_scores
 from colabel.learn.linear import LinearLearner, LinearLearning, LinearModels
-from colabel.models._learning import label_features
 from colabel.models.chain.learning import (
     LearnedChain,
     earlier_columns,
@@ -37,6 +36,7 @@ from colabel.models.ctbn import (
     most_parents,
     search_arcs,
 )
+from colabel.models.learning import label_features
 
 # Of what deviates by an intercept alone: 2.5 in the log-odds cost half a nat.
 _WEAK = 1.0 / 2.5**2

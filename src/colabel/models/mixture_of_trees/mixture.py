@@ -21,10 +21,10 @@ from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm.lbfgs import LBFGS
-from colabel.models._learning import DEFAULT_GRID, Grid, can_hold_out, linear_learner, make_folds
 from colabel.models.chain.learning import LearnedChain, completed_by_chain, resolve_scales
 from colabel.models.ctbn import LearnedTree
 from colabel.models.label_graph import LabelGraph
+from colabel.models.learning import DEFAULT_GRID, Grid, can_hold_out, linear_learner, make_folds
 from colabel.models.mixture_of_trees.experts import (
     Chains,
     Expert,

@@ -25,7 +25,8 @@ from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.pool import HeldOutExperts, LabelPrior, Pool, learn_pool, pool_of
 from colabel.learn.row_hashing import row_digests
-from colabel.models._cross_fitting import (
+from colabel.models.base import JointClassifier
+from colabel.models.cross_fitting import (
     EXPECTED,
     Member,
     Prepared,
@@ -37,15 +38,13 @@ from colabel.models._cross_fitting import (
     why,
     with_frequencies,
 )
-from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.stack._members import checked_members, default_members, takes_nan
+from colabel.models.learning import can_hold_out, make_folds, seeded
+from colabel.models.stack.members import checked_members, default_members, takes_nan
 from colabel.models.wrapped import joint_of
 
 _PILOT_ROWS = 200  # at least, by which costs are measured
 _MANY_NUMBERS = 2e6  # of features and labels, beyond which costs are measured in any case
-_FOREVER = 1e9  # seconds of a member for which there is no time even to measure its cost
 _SHARE_OF_PILOTS = 0.3  # of the time limit, in which costs are measured at most
 # Of a component in the first fold, below which a member is not fitted again.
 _LEAST_WEIGHT, _LEAST_EXPONENT = 0.01, 0.1
@@ -404,7 +403,8 @@ def measure_costs(
     started, n_rows = time.monotonic(), data.n_rows
     order = np.random.default_rng(seed).permutation(n_rows)
     size = _PILOT_ROWS if limit is not None else max(_PILOT_ROWS, n_rows // 80)
-    size, before = min(size, -(-n_rows // 4)), None
+    size = max(_FEWEST_ROWS, min(size, n_rows // 4, 200_000 // data.n_labels))
+    before = None
     most = np.inf if limit is None else _SHARE_OF_PILOTS * limit
 
     def pilot(member: Member, end: float) -> list[float]:
@@ -424,7 +424,8 @@ def measure_costs(
                     clock.append(time.monotonic())
                     trial.finish(some, labels, {})
             except TimeoutError:
-                return [_FOREVER, _FOREVER]
+                # at least so long: a deadline will say if it is longer
+                return [2 * max(end - clock[0], most / len(members))] * 2
         clock += [time.monotonic()] * (4 - len(clock))
         begun, asked, finished = np.diff(clock).tolist()
         return [begun, len(numbers) * asked + finished]
@@ -439,8 +440,7 @@ def measure_costs(
         if before is not None:  # the first fit may have paid for what is done once
             growing = np.clip(2.0 * (taken - before) / taken, 0.3, 1.2)
         for member, own, part in zip(members, taken, growing, strict=True):
-            if own.max() < _FOREVER or before is None:
-                member.cost = np.stack([(1.0 - part) * own, part * own / size], axis=1)
+            member.cost = np.stack([(1.0 - part) * own, part * own / size], axis=1)
         spent = time.monotonic() - started
         if 2 * size >= n_rows or (before is not None and (limit is None or 4 * spent > most)):
             return

@@ -298,12 +298,14 @@ def key_of(steps: Sequence[BaseEstimator]) -> Hashable:
 
 
 def weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:
+    """Return the weights as an argument of `fit`, if the model takes them."""
     if weight is None or not has_fit_parameter(model, "sample_weight"):
         return {}
     return {"sample_weight": weight}
 
 
 def why(error: Exception) -> str:
+    """Return what an error says, or its name if it says nothing."""
     return str(error) or type(error).__name__
 
 

@@ -104,9 +104,9 @@ class Approximate(FieldEngine):
     @cached_property
     def _elimination(self) -> Elimination:
         field = self._field
-        found = eliminate(field.cardinalities, field.edges, self._options.most_entries)
-        assert found is not None  # the tables of a tree are those of its edges and of its root
-        return found
+        order = eliminate(field.cardinalities, field.edges, self._options.most_entries)
+        assert order is not None  # the tables of a tree are those of its edges and of its root
+        return order
 
     @cached_property
     def _mode(self) -> Codes:
@@ -306,12 +306,12 @@ class GibbsField(Approximate):
     @cached_property
     def _sums(self) -> FieldSums:
         mode = self.k_best(1)[0]
-        found = self._gibbs(self._plan, self._keys, slice(None), queries=mode)
+        run = self._gibbs(self._plan, self._keys, slice(None), queries=mode)
         tables = []
         for i, size in enumerate(self._field.cardinalities):
-            own = found.smooth[:, column_owner(self._field.cardinalities) == i]
+            own = run.smooth[:, column_owner(self._field.cardinalities) == i]
             tables.append(np.hstack([1.0 - own, own]) if size == 2 else own)
-        log_partition = self._field.score(mode[:, 0]) - found.log_prob[:, 0]
+        log_partition = self._field.score(mode[:, 0]) - run.log_prob[:, 0]
         return FieldSums(log_partition + self._offset, tables)
 
     @cached_property
@@ -329,8 +329,8 @@ class GibbsField(Approximate):
                 _pair_share(flat[..., i], flat[..., j], sizes[i], sizes[j]) for i, j in pairs
             )
 
-        found: list[Array] = joined(self._by_chunks(count))
-        return found
+        shares: list[Array] = joined(self._by_chunks(count))
+        return shares
 
     def _samples(self, rows: slice) -> NDArray[np.int16]:
         return self._gibbs(self._plan, self._keys, rows, keep_samples=True).samples

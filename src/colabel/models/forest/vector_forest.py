@@ -360,8 +360,9 @@ class Evidence:
             )
             return gains
 
-        blocks = [b for b in np.array_split(looked_at, _BLOCKS) if len(b)]
-        total = np.sum(map_threads(gained, blocks, n_jobs, lambda: None), axis=0)
+        n_blocks = _BLOCKS if d <= _ALL_PAIRS else 2  # each of which has a matrix of its own
+        blocks = [b for b in np.array_split(looked_at, n_blocks) if len(b)]
+        total = sum(map_threads(gained, blocks, n_jobs, lambda: None))
         below: Array = total / weight[looked_at].sum()
         return below + below.T
 

@@ -14,9 +14,9 @@ from sklearn.utils import get_tags
 from colabel.core.arrays import is_sparse
 from colabel.core.numeric import as_bytes
 from colabel.learn.conditional import TrainingData
-from colabel.models._cross_fitting import Members
 from colabel.models.binary_relevance import BinaryRelevance
 from colabel.models.chain.chains import ProbabilisticClassifierChain
+from colabel.models.cross_fitting import Members
 from colabel.models.field import CollectiveCRF
 from colabel.models.forest.joint_forest import JointForest
 from colabel.preprocess import BoostedFeatures, KernelFeatures, SplineFeatures

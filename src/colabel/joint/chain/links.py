@@ -125,8 +125,8 @@ class TableLinks(Links):
         return tuple(table.shape[-1] for table in self.tables)
 
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
-        found: Array = self.tables[prefix.shape[1]][(rows, *prefix.T)]
-        return found
+        log_prob: Array = self.tables[prefix.shape[1]][(rows, *prefix.T)]
+        return log_prob
 
     def log_ceiling(self, known: Codes) -> Array:
         largest = [table.max(axis=tuple(range(1, table.ndim))) for table in self.tables]
