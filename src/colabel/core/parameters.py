@@ -146,7 +146,7 @@ def checked_weights(sample_weight: Any, X: Any) -> Array:
     """Weights (n,) of rows, some of them positive; ValueError where they are none."""
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     given = 1.0 if sample_weight is None else sample_weight
-    if np.ndim(given) == 0:
+    if isinstance(given, Real):
         given = np.full(n_rows, given)
     weight: Array = check_array(
         given, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
