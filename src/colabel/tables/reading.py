@@ -157,7 +157,7 @@ def read_frame(path: FilePath, options: ReadingOptions = PLAIN) -> Frame:
         storage = storage_of(seen, source.as_text)
         as_text = {name for name, how in storage.items() if how == "text"}
         # most often all blocks are held alike, and the file is read once
-        alike = all(f.texts.keys() == as_text and not f.exceeds(LARGEST) for f in frames)
+        alike = all(f.texts.keys() == as_text and not f.is_too_large for f in frames)
         if alike and any(map(len, frames)):
             return Frame.stacked(frames)
     else:
@@ -208,7 +208,7 @@ def read_chunks(
     if isinstance(source, CsvSource):
         source = source.with_decimal([name for name, how in storage.items() if how == "number"])
     for chunk in source.chunks(storage, size):
-        if chunk.exceeds(LARGEST):
+        if chunk.is_too_large:
             entries = sparse.coo_array(chunk.numbers)
             worst = int(np.nanargmax(np.abs(entries.data)))
             row, column = n_before + int(entries.row[worst]) + 1, int(entries.col[worst])
@@ -560,7 +560,7 @@ class CsvSource(Source):
         except pa.ArrowException:
             return None
         frame = Frame.of_arrow(dict(zip(wanted, table.columns, strict=True)), (), self.missing)
-        return None if frame.exceeds(LARGEST) else frame
+        return None if frame.is_too_large else frame
 
     def _cells(self, raw: bytes, before: int) -> tuple[Any, Indices]:
         """Return the cells of the rows of a block, one after the other, and the rows' lines."""
