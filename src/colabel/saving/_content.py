@@ -21,6 +21,7 @@ import json
 import math
 import os
 import re
+from collections import UserList
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile
@@ -89,7 +90,7 @@ class Written:
             return int(value)
         if isinstance(value, float | np.floating):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
-        if type(value) is list:
+        if type(value) is list or isinstance(value, UserList):  # which scikit-learn 1.6 has
             return [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]
         if type(value) is tuple:
             return {"tuple": [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]}
