@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -198,15 +199,15 @@ class Batch(NamedTuple):
         Groups of the targets, their positions in these, and labels.
     n_classes : int
     rows : callable
-        Of the batch: its rows (`LocalRows`, or `ChunkedRows`), and group and target that each of
-        its tasks has there. Rows of a group are gathered when the batch is solved.
+        Gathers the rows when the batch is solved: `LocalRows` or `ChunkedRows`, and the group and
+        the target that each task has there.
     """
 
     group: Indices
     position: Indices
     label: Indices
     n_classes: int
-    rows: Callable[[Any], tuple[Any, Indices, Indices]]
+    rows: Callable[[], tuple[Any, Indices, Indices]]
 
 
 class Asked(NamedTuple):
@@ -226,8 +227,7 @@ def batches_in_memory(
     data, groups, folds = learning.data, asked.groups, asked.folds
     designs: Any = WeakValueDictionary()
 
-    def rows(batch: Batch) -> tuple[LocalRows, Indices, Indices]:
-        index, labels = int(batch.group[0]), batch.label
+    def rows(index: int, labels: Indices) -> tuple[LocalRows, Indices, Indices]:
         own = groups[index].rows
         at: Any = slice(None) if own is None else own
         design = designs.get(index)
@@ -254,9 +254,9 @@ def batches_in_memory(
             width = min(max(narrowest, cached // scores), most // scores)
             step = max(1, max(1, width) // n_fits)
             for start in range(0, len(positions), step):
-                own = slice(start, start + step)
-                of_group = np.full(len(positions[own]), group)
-                batches.append(Batch(of_group, positions[own], label[own], n_classes, rows))
+                position, own = (part[start : start + step] for part in (positions, label))
+                of_group, of_batch = np.full(len(own), group), partial(rows, group, own)
+                batches.append(Batch(of_group, position, own, n_classes, of_batch))
     return batches
 
 
@@ -318,7 +318,7 @@ class LinearLearning:
                 return None
             return np.stack([v[p] for v, p in zip(given, batch.position, strict=True)])
 
-        rows, group, label = batch.rows(batch)
+        rows, group, label = batch.rows()
         prior = np.stack([self.frequencies[i] for i in batch.label])
         never = np.full(len(label), -1)
         scale = each("extra_scale")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,11 +197,7 @@ class ChunkedRows:
         batches = []
         for index, (learning, asked) in self.few.items():
             for batch in batches_in_memory(learning, asked, n_fits):
-
-                def rows(own: Batch, of_one: Any = batch.rows) -> Any:
-                    return of_one(own._replace(group=np.zeros_like(own.group)))
-
-                batches.append(batch._replace(group=np.full_like(batch.group, index), rows=rows))
+                batches.append(batch._replace(group=np.full_like(batch.group, index)))
         every = [
             (n_classes, index, position, label)
             for index, group in enumerate(self.asked.groups)
@@ -214,8 +211,8 @@ class ChunkedRows:
             step = max(1, _MOST_COEFFICIENTS // size)
             for start in range(0, len(alike), step):
                 group, position, label = alike[start : start + step].T
-                together = lambda batch: (self, batch.group, batch.label)  # noqa: E731
-                batches.append(Batch(group, position, label, n_classes, together))
+                rows = partial(tuple, (self, group, label))  # which stay where they are
+                batches.append(Batch(group, position, label, n_classes, rows))
         return batches
 
     @property
