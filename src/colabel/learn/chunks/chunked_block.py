@@ -38,35 +38,26 @@ _MOST_IN_HESSIANS = 1 << 21  # numbers that travel from every chunk
 _MOST_COEFFICIENTS = 1 << 22
 
 
-def _moments(part: TrainingData, with_gram: bool) -> Moments:
-    return Moments.of(part.X, part.weight, with_gram)
-
-
-def _extra_sums(part: TrainingData) -> Array:
-    assert part.extra is not None
-    return np.asarray(part.row_weights @ part.extra)
-
-
-def _filled_columns(part: TrainingData) -> Indices:
-    return np.bincount(part.X.indices, minlength=part.n_features)
-
-
 def coordinates_of(data: ChunkedData) -> Axes | Columns:
     """Find the coordinates of rows: at most one pass, and one for extra features."""
     if data.sparse:
         if "filled" not in data.known:
-            data.known["filled"] = data.sum(_filled_columns)
+            p = data.n_features
+            data.known["filled"] = data.sum(lambda part: np.bincount(part.X.indices, minlength=p))
         used = UsedColumns.among(data.known["filled"] > 0, data.n_extra + 1)
         width = data.n_features + data.n_extra + 1 if used is None else len(used.positions)
         return Columns(used, None, width, data.n_extra)
     if "axes" not in data.known:
         with_gram = data.n_features <= LARGEST_ROTATION
-        moments = data.sum(_moments, with_gram, combine=Moments.pooled)
-        data.known["axes"] = moments.axes(data.n_rows)
+
+        def moments(part: TrainingData) -> Moments:
+            return Moments.of(part.X, part.weight, with_gram)
+
+        data.known["axes"] = data.sum(moments, combine=Moments.pooled).axes(data.n_rows)
     axes: Axes = data.known["axes"]
     if not data.n_extra:
         return axes
-    mean = data.sum(_extra_sums) / data.total_weight
+    mean = data.sum(lambda part: part.row_weights @ part.extra) / data.total_weight
     return Axes(np.concatenate([axes.mean, mean]), axes.basis, data.n_extra)
 
 
