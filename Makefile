@@ -40,7 +40,7 @@ pytest: $(READY) ## tests and doctests
 OLDEST := .venv-oldest
 $(OLDEST)/.ready: pyproject.toml
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
-	sed -n 's/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2.*/p' pyproject.toml > $(OLDEST)/constraints.txt
+	grep -oE '"[a-z0-9-]+>=[0-9.]+"' pyproject.toml | sed -E 's/"(.*)>=(.*)"/\1==\2.*/' > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[report,studies]' hypothesis mpmath networkx pytest
 	touch $@
 

@@ -38,8 +38,8 @@ CEILINGS = {
     ("preprocess",): 900,
     ("learn",): 6200,
     ("decide",): 1000,
-    ("rules",): 880,
-    ("joint",): 6300,
+    ("rules",): 925,
+    ("joint",): 6470,  # 6300; rules by listed states in it
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all

@@ -130,7 +130,7 @@ def test_the_best_is_recommended():
     chosen, reason = recommend(results, "exact_match")
     assert chosen == "y"
     assert "best exact match, 0.833" in reason
-    assert "The baseline, which knows only how often label sets occur, has 0.100" in reason
+    assert "The baseline, which knows only how often labels occur, has 0.100" in reason
 
 
 def test_among_equals_better_probabilities_win():

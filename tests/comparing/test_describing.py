@@ -64,3 +64,15 @@ def test_sparse_rows_and_tables_are_described_alike(data):
     found = describe(fitted, table, Y[:, :2], max_rows=200)
     assert found.columns[0] == "x0"
     assert np.isnan(found.effects[found.columns.index("kind")]).all()
+
+
+def test_labels_that_are_not_known_count_neither_way(data):
+    X, Y = data
+    model = BinaryRelevance(C=1.0).fit(X, Y)
+    holes = Y.astype(float)
+    holes[::2, 2] = np.nan
+    whole, partly = (describe(model, X, labels, max_rows=600) for labels in (Y, holes))
+    at = [partly.columns.index(name) for name in whole.columns]
+    np.testing.assert_allclose(partly.by_label[at, :2], whole.by_label[:, :2])
+    known = whole.by_label[:, 2].max()
+    assert partly.by_label[:, 2].max() == pytest.approx(known, rel=0.5)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colabel.joint import Chain
-from colabel.labels import MISSING
+from colabel.joint import Chain, Tree
+from colabel.labels import MISSING, LabelSpace
 from colabel.rules import Rules
 from tests.joint.families import APPROXIMATE, EXACT, FAMILIES
 from tests.joint.oracle import log_of
@@ -160,6 +160,48 @@ def test_a_chain_that_cannot_be_enumerated_draws_around_dead_ends(seed):
         np.testing.assert_allclose(table, wanted, atol=0.1)
     drawn = found.sample_codes(20, rng)
     assert all(test(y) for y in drawn.reshape(-1, drawn.shape[2]).tolist())
+
+
+@pytest.mark.parametrize("n_labels", [8, 40, 90])
+def test_counts_of_many_labels_are_exact_along_a_tree(n_labels):
+    """Counts go along the tree, whatever the order of its labels; sizes have another algorithm."""
+    rng = np.random.default_rng(n_labels)
+    parents = [-1, *(int(rng.integers(0, i)) for i in range(1, n_labels))]
+    tables = [
+        np.log(rng.dirichlet(np.ones(2), size=(3, 1 if parent < 0 else 2))) for parent in parents
+    ]
+    space = LabelSpace(
+        tuple(f"y{i}" for i in range(n_labels)), (np.array([0, 1]),) * n_labels, "matrix"
+    )
+    joint = Tree(space, parents, tables)
+    sizes = joint.size_marginals()
+    low, high = n_labels // 3, n_labels // 2
+    text = f"{low}..{high} of *"
+    mass = sizes.size[:, low : high + 1].sum(axis=1)
+    np.testing.assert_allclose(joint.log_prob_of(text), np.log(mass), atol=1e-9)
+    found = joint.subject_to(text)
+    assert found.exact.all, found.how
+    expected = sizes.with_label[:, :, low : high + 1].sum(axis=2) / mass[:, None]
+    np.testing.assert_allclose(found.marginals(), expected, atol=1e-9)
+    codes = found.sample_codes(5, rng)
+    counts = np.concatenate([found.mode_codes()[None], codes]).sum(axis=2)
+    assert ((counts >= low) & (counts <= high)).all()
+    empty = found.rows(np.arange(0))
+    assert empty.marginals().shape == empty.mode().shape == (0, n_labels)
+    assert empty.sample(2).shape == (2, 0, n_labels)
+    # exclusions, and evidence that differs by row
+    joint, pairs = joint.subject_to(text), "at most one of y0, y1\nat most one of y2, y5, y7"
+    more = joint.subject_to(pairs)
+    assert more.exact.all
+    known = np.where(rng.random(codes[0].shape) < 0.3, more.sample_codes(1, rng)[0], MISSING)
+    given = more.given_codes(known.astype(np.int32))
+    assert given.exact.all
+    for row in range(3):
+        alone = given.rows(np.array([row]))
+        np.testing.assert_allclose(alone.marginals(), given.marginals()[[row]], atol=1e-9)
+        assert Rules.parse(f"{text}\n{pairs}").compiled(space).may_hold(alone.mode_codes()).all()
+        agrees = (known[row] == MISSING) | (alone.mode_codes()[0] == known[row])
+        assert agrees.all()
 
 
 def test_rules_of_probability_zero_are_named():

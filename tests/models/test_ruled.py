@@ -38,7 +38,7 @@ def ruled(data, inner, n=300, **options):
 @pytest.mark.parametrize(
     "inner", [BinaryRelevance(C=0.001), CTBN(C=0.01), JointForest(n_estimators=20)]
 )
-@pytest.mark.filterwarnings("ignore:.*break a rule")
+@pytest.mark.filterwarnings("ignore:Of .* break rules")
 def test_every_prediction_obeys(data, inner, decision):
     model = ruled(data, inner, decision=decision, random_state=0)
     predicted = model.predict(data.X[300:])
@@ -50,7 +50,7 @@ def test_every_prediction_obeys(data, inner, decision):
     assert len(broken.rows) or not isinstance(inner, BinaryRelevance)
 
 
-@pytest.mark.filterwarnings("ignore:.*break a rule")
+@pytest.mark.filterwarnings("ignore:Of .* break rules")
 def test_its_joint_is_the_conditioned_one_and_files_keep_it(data, tmp_path):
     model = ruled(data, CTBN(C=0.01, random_state=0))
     new = data.X[300:320]
@@ -87,7 +87,8 @@ def test_rows_that_break_a_rule_are_dropped_kept_or_refused(data):
     n_broken = len(np.unique(Rules.parse(RULES).violations(Y, names).rows))
     with pytest.warns(
         UserWarning,
-        match=f"{n_broken} of 300 .* left out: Rules.viol",
+        match=rf"(?s)Of 300 training rows, {n_broken} rows break rules:\n  line 1, 'square -> not "
+        r"prime': \d+ rows \(3, .*They are left out",
     ):
         model = RuledClassifier(BinaryRelevance(C=0.1), RULES).fit(X, Y, label_names=names)
     obeys = np.setdiff1d(np.arange(300), Rules.parse(RULES).violations(Y, names).rows)
@@ -95,7 +96,7 @@ def test_rows_that_break_a_rule_are_dropped_kept_or_refused(data):
     np.testing.assert_allclose(
         model.estimator_.predict_proba(X[:5]), alone.predict_proba(X[:5]), atol=1e-6
     )
-    with pytest.raises(ValueError, match="mend them"):
+    with pytest.raises(ValueError, match="Mend them"):
         RuledClassifier(BinaryRelevance(), RULES, violations="refuse").fit(X, Y, label_names=names)
     kept = RuledClassifier(BinaryRelevance(C=0.1), RULES, violations="keep")
     assert kept.fit(X, Y, label_names=names).n_violating_ == n_broken
@@ -110,7 +111,7 @@ def test_rules_that_do_not_fit_the_labels_are_said(data):
         RuledClassifier(BinaryRelevance(), 3).fit(*rows(data))
 
 
-@pytest.mark.filterwarnings("ignore:.*break a rule")
+@pytest.mark.filterwarnings("ignore:Of .* break rules")
 def test_rules_are_read_once_a_fit(data, monkeypatch):
     read, parse = [], Rules.parse
     monkeypatch.setattr(Rules, "parse", lambda text, **of: read.append(text) or parse(text, **of))
@@ -119,3 +120,9 @@ def test_rules_are_read_once_a_fit(data, monkeypatch):
         model.predict(data.X[start : start + 10])
         model.joint(data.X[start : start + 10])
     assert len(read) <= 2  # as they were given, and as the model keeps them
+
+
+def test_rows_that_all_break_a_rule_are_named(data):
+    model = RuledClassifier(BinaryRelevance(), "# none\nall of *")
+    with pytest.raises(ValueError, match=r"(?s)Of 300 .*line 2, 'all of \*': 300 rows \(0, .*Mend"):
+        model.fit(*rows(data), label_names=data.label_names)

@@ -135,6 +135,17 @@ def test_contradictions_are_minimal(seed):
         ("stage=V -> sand", "'stage' has no value 'V'. Did you mean 'IV'"),
         ("stage -> sand", "write stage=IV to say which is meant"),
         ("*a* -> sand", r"'\*a\*' matches 5 labels: say how many are meant"),
+        ("at most one of zz*, sand", "line 1, .* no label matches 'zz"),
+        ("and -> sand", "a label was expected before 'and'; a name like this stands in quotes"),
+        ("whale AND sand", "'AND' was not expected here: words of rules are in lower case"),
+        ("whale → mammal", "write -> for 'implies'"),
+        ("whale <-> mammal", "write two rules"),
+        ("whale & mammal", "write and"),
+        ("whale -> mammal; sand", "write a rule a line"),
+        ("(" * 60 + "sand" + ")" * 60, "too much is inside of something else"),
+        ("sand -> " * 60 + "sand", "too much is inside of something else"),
+        ("allowed whale, whale = 1 0", "'whale' is named twice"),
+        ("allowed whale, sand = 1 7; 0 8", "'sand' has the values 0, 1: no combination has one"),
         ("hierarchy: nowhere.csv", "nowhere.csv cannot be read"),
         ("whale\nnot whale\nsand", "these 2 contradict each other: line 1, 'whale'; line 2,"),
         ("2.. of whale, whale", "No label vector can obey the rule line 1, '2.. of whale, whale'"),
@@ -157,8 +168,74 @@ def test_files_are_written_out(tmp_path):
     test = where(lambda w, m, s, g, t: (m or not w) and (w, g) in ((1, 3), (0, 0)))
     assert obeying(str(rules)) == test
     (tmp_path / "taxa.csv").write_text("whale,mammal,animal\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"taxa.csv has 3 columns in line 1"):
+    with pytest.raises(ValueError, match=r"taxa.csv, line 1' has 3 columns"):
         Rules.load(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"whale,mammal\n\nmammal,whale\n", "has a cycle, (whale|mammal) -> (whale|mammal) -> "),
+        (b"whale,whale\n", "has a cycle, whale -> whale: no label can be above itself"),
+        (b"\nChild,Parent\n\nwhale,mammul\n", "taxa.csv, line 4, .* Did you mean 'mammal'"),
+        (b"whale;mammal\n", "'taxa.csv, line 1' has 1 columns: .* with a comma"),
+        ("née,mammal\n".encode("latin-1"), "taxa.csv is not in UTF-8"),
+    ],
+)
+def test_files_that_are_wrong(tmp_path, content, message):
+    (tmp_path / "taxa.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        Rules.parse("hierarchy: taxa.csv", tmp_path).compiled(SPACE)
+
+
+def test_files_as_windows_writes_them(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "taxa.csv").write_bytes(b"\xef\xbb\xbfchild,parent\r\nwhale,mammal\r\n")
+    path = tmp_path / "rules.txt"
+    text = b'\xef\xbb\xbf# all\r\nhierarchy: "sub/taxa.csv"  # tree\r\n\r\nnot sand\r\n'
+    path.write_bytes(text)
+    rules = Rules.load(path)
+    assert str(rules) == "whale -> mammal\nnot sand"
+    assert [rule.source for rule in rules] == ["taxa.csv, line 2", "line 4"]
+    path.write_bytes(b"\xe9 -> sand")
+    for bad, message in ((path, "not in UTF-8"), (tmp_path / "no.txt", "cannot be read")):
+        with pytest.raises(ValueError, match=message):
+            Rules.load(bad)
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_any_name_is_read_back(names):
+    """Quotes, keywords, numbers, globs, comments; but no line breaks."""
+    if any(sign in name for name in names for sign in "\r\n"):
+        with pytest.raises(ValueError, match="has a line break"):
+            Rules.hierarchy([names])
+        return
+    space = LabelSpace(tuple(names), (np.array([0, 1]),) * 2, "matrix")
+    for rules in (Rules.hierarchy([names]), Rules.allowed([[0, 0], [0, 1], [1, 1]], names)):
+        assert obeying(str(rules), space) == {(0, 0), (0, 1), (1, 1)}
+
+
+def test_accents_may_be_written_in_another_way():
+    space = LabelSpace(("née", "b"), (np.array([0, 1]),) * 2, "matrix")
+    assert len(obeying("ne\u0301e -> b", space)) == 3
+
+
+def test_ten_thousand_rules():
+    names = [f"g{i}" for i in range(500)]
+    space = LabelSpace(tuple(names), (np.array([0, 1]),) * 500, "matrix")
+    text = "\n".join(f"g{i % 500} -> g{(i * 7 + 1) % 500}" for i in range(10_000))
+    assert len(Rules.parse(text).compiled(space).nodes) == 10_000
+    with pytest.raises(ValueError, match=r"these 3 contradict .*line 10001, 'g0'; line 10002"):
+        Rules.parse(f"{text}\ng0\nnot g1").compiled(space)
+
+
+def test_what_is_no_text_is_said():
+    with pytest.raises(ValueError, match="Rules are text, a rule a line, but list was given"):
+        Rules.parse(["a -> b"])
+    with pytest.raises(ValueError, match="has 3 columns: a hierarchy has two"):
+        Rules.hierarchy([("a", "b", "c")])
+    with pytest.raises(ValueError, match="Y has no row without missing labels"):
+        Rules.allowed([[1, np.nan], [np.nan, 0]], ["a", "b"])
 
 
 def test_rules_in_python():

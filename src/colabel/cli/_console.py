@@ -34,7 +34,6 @@ INTERRUPTED = 130
 SCREEN = "the screen: the first rows, or CSV for another program"
 _SHOWN = 20  # rows on a screen
 _CELLS = 30  # columns that are shown of a row
-_LONGEST = 200  # characters of a value
 
 
 class _Console(Console):
@@ -448,19 +447,13 @@ def say(sentence: str, target: Path | None) -> None:
 
 def row_cells(frame: Frame) -> list[tuple[tuple[str, str], ...]]:
     """Write what each row holds; of sparse rows, what is not 0."""
+    from colabel.tables.source import written_value
+
     own = [(name, frame.column(name)) for name in frame.names[: 10 * _CELLS]]
     rows = []
     for i in range(frame.n_rows):
         held = [(name, column[i]) for name, column in own]
         if frame.is_sparse:
             held = [(name, value) for name, value in held if isinstance(value, str) or value]
-        rows.append(tuple((name, shown(value)) for name, value in held[:_CELLS]))
+        rows.append(tuple((name, written_value(value, 6, 200)) for name, value in held[:_CELLS]))
     return rows
-
-
-def shown(value: Any) -> str:
-    """Write a value of a table; nothing where it is missing."""
-    if value is None or value != value:
-        return ""
-    text = value if isinstance(value, str) else f"{value:.6g}"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

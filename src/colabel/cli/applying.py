@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -444,6 +443,7 @@ def explore(
     from colabel.core.estimators import model_inside
     from colabel.models import ConformalSets
     from colabel.rules import Rules
+    from colabel.tables.source import written_value
 
     check_not_input(page, table, model)
     fitted = ui.load_table_model(model, trust=trust)
@@ -459,13 +459,18 @@ def explore(
             if wanted.n_rows:
                 number = max(start, first)
                 joint = predictor.joint(wanted, number)
-                names = _names(wanted, keep, number)
+                names = [f"row {number + i}" for i in range(wanted.n_rows)]
+                for name in (name for name in wanted.names if name in keep):
+                    own = [written_value(value, 6, 200) for value in wanted.column(name)]
+                    names = [
+                        " · ".join(filter(None, pair)) for pair in zip(names, own, strict=True)
+                    ]
                 for i, row in enumerate(
                     report.explored_rows(joint, names, ui.row_cells(wanted), most)
                 ):
                     if evidence and frame.n_rows > 1:
-                        own = fitted.feature_evidence(wanted, i, background=frame)
-                        row = replace(row, evidence=own)
+                        why = fitted.feature_evidence(wanted, i, background=frame)
+                        row = replace(row, evidence=why)
                     found.append(row)
                     count(1)
                 frames.append(wanted)
@@ -496,13 +501,3 @@ def explore(
             f"--start {start + rows} goes on.",
             page,
         )
-
-
-def _names(frame: Frame, keep: Sequence[str], number: int) -> list[str]:
-    """Name rows by their number in the table and the columns to keep."""
-    kept = [name for name in frame.names if name in keep]
-    names = []
-    for i in range(frame.n_rows):
-        said = [ui.shown(frame.column(name)[i]) for name in kept]
-        names.append(" · ".join([f"row {number + i}", *(text for text in said if text)]))
-    return names

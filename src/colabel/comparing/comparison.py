@@ -19,6 +19,7 @@ from colabel.comparing.result import (
     THRESHOLDS,
     ModelResult,
     is_better,
+    measure_named,
     plain,
 )
 from colabel.core.arrays import Array
@@ -29,12 +30,12 @@ from colabel.models.wrapped import model_inside, with_model_inside
 from colabel.rules import Rules
 from colabel.tables import (
     MODEL_NAMES,
-    ModelName,
     TableData,
     TableError,
     TableModel,
     TableSummary,
     make_model,
+    short_name,
     summarise,
 )
 
@@ -96,7 +97,7 @@ def _named(models: Models) -> Iterable[tuple[str, str | BaseEstimator]]:
         if isinstance(model, str):
             for part in filter(None, map(str.strip, model.split(","))):
                 for name in groups.get(part.lower(), (part,)):
-                    short = str(ModelName.read(name))
+                    short = short_name(name)
                     yield short, short
             continue
         if not isinstance(model, BaseEstimator):
@@ -345,10 +346,7 @@ class TableComparison:
         -------
         matplotlib axes
         """
-        titles = {how.title: name for name, how in COMPARED.items()}
-        key = titles.get(measure or "", measure) or self.measure
-        if key not in COMPARED:
-            raise TableError(f"There is no measure {measure!r}: choose from {', '.join(titles)}.")
+        key = measure_named(measure or self.measure)
         require("matplotlib", "A figure")
         from matplotlib import pyplot as plt
 
@@ -432,5 +430,5 @@ def _plain(result: ModelResult) -> dict[str, Any]:
         loss: {COMPARED[m].title: result.decided_mean(loss, m) for m in own}
         for loss, own in result.decisions.items()
     }
-    found: dict[str, Any] = plain({"title": result.title, **scores, "decisions": decisions})
-    return found
+    values: dict[str, Any] = plain({"title": result.title, **scores, "decisions": decisions})
+    return values

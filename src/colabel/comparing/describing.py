@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from colabel.comparing.result import plain
 from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.joint import Joint, label_dependence
+from colabel.labels import MISSING
 from colabel.models.wrapped import joint_of, title_of, unwrapped
 from colabel.tables import Frame, TableModel
 
@@ -52,19 +53,19 @@ def dependence_graph(model: Any, X: Any) -> dict[str, Any] | None:
         return None
     unsure = np.array([1.0 - float((table**2).sum(axis=1).mean()) for table in tables])
     labels = np.sort(np.argsort(-unsure, kind="stable")[:_MOST_LABELS])
-    found = label_dependence(joint, labels.tolist())
-    least = max(_LEAST_NATS, float(found.nats.max()) / 50)
+    dependence = label_dependence(joint, labels.tolist())
+    least = max(_LEAST_NATS, float(dependence.nats.max()) / 50)
     edges = [
         {
             "from": int(i),
             "to": int(j),
-            "nats": float(found.nats[i, j]),
-            "given_on": float(found.given_on[i, j]),
-            "given_off": float(found.given_off[i, j]),
-            "back_on": float(found.given_on[j, i]),
-            "back_off": float(found.given_off[j, i]),
+            "nats": float(dependence.nats[i, j]),
+            "given_on": float(dependence.given_on[i, j]),
+            "given_off": float(dependence.given_off[i, j]),
+            "back_on": float(dependence.given_on[j, i]),
+            "back_off": float(dependence.given_off[j, i]),
         }
-        for i, j in np.argwhere(np.triu(found.nats >= least, 1))
+        for i, j in np.argwhere(np.triu(dependence.nats >= least, 1))
     ]
     return {
         "labels": [joint.space.names[i] for i in labels],
@@ -116,8 +117,8 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; what is not defined is None."""
-        found: dict[str, Any] = plain(vars(self))
-        return found
+        values: dict[str, Any] = plain(vars(self))
+        return values
 
     def matters_for(self, column: int, most: int = 3) -> list[str]:
         """Name the labels that a column matters for, with the sign of its effect."""
@@ -147,7 +148,7 @@ def describe(
     X : (n, p) array or sparse matrix; for a `TableModel` a frame
         Rows that the model has not seen, if what matters beyond training is asked for.
     Y : (n, d)
-        Their labels, all known.
+        Their labels; NaN or None where not known.
     n_repeats : int, default=5
         How often each column is shuffled.
     max_rows, max_columns : int
@@ -231,11 +232,13 @@ def _mixed(rows: Any, other: Any, own: Indices) -> Any:
 
 
 def _losses(joint: Joint, codes: Any) -> Array:
-    """Mean joint log-loss, and that of each label by itself, (1 + d,)."""
-    rows = np.arange(len(codes))
-    single = [table[rows, own] for table, own in zip(joint.marginal_tables(), codes.T, strict=True)]
-    log_prob = np.maximum(joint.log_prob_codes(codes), -700.0)
-    return -np.array([log_prob.mean(), *(np.log(np.maximum(p, 1e-300)).mean() for p in single)])
+    """Mean joint log-loss, and that of each label by itself where it is known, (1 + d,)."""
+    means = [np.maximum(joint.log_prob_codes(codes), -700.0).mean()]
+    for table, own in zip(joint.marginal_tables(), codes.T, strict=True):
+        known = np.flatnonzero(own != MISSING)
+        log_prob = np.log(np.maximum(table[known, own[known]], 1e-300))
+        means.append(log_prob.mean() if len(known) else 0.0)
+    return -np.array(means)
 
 
 def _log_odds(joint: Joint) -> Array:
@@ -248,7 +251,7 @@ def _screened(rows: Any, owner: Indices, codes: Any, most: int) -> Indices:
     columns = np.unique(owner)
     if len(columns) <= most:
         return columns
-    centred = codes - codes.mean(axis=0)
+    centred = np.where(codes == MISSING, 0.0, codes - codes.mean(axis=0))
     squares = (
         np.asarray((rows * rows).mean(axis=0)).ravel() - np.asarray(rows.mean(axis=0)).ravel() ** 2
     )

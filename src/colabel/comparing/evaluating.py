@@ -105,9 +105,13 @@ class Evaluation:
                 spread = "" if math.isnan(error) else f" ± {error:.3f}"
                 lines.append(f"{title:>24} {value:8.3f}{spread}")
         if self.coverage is not None:
-            lines.append(f"{'coverage of the sets':>24} {self.coverage.value:8.3f}")
+            value, error = self.coverage
+            lines.append(f"{'coverage of the sets':>24} {value:8.3f} ± {error:.3f}")
         if self.n_unseen:
-            lines.append(f"{self.n_unseen:,} rows hold a value that was never seen in training.")
+            lines.append(
+                f"{self.n_unseen:,} rows hold a value that was never seen in training. They have "
+                "probability zero, and the log-loss is that of the others."
+            )
         return "\n".join(lines)
 
 
@@ -143,9 +147,7 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
     space = getattr(inner, "label_space_", None)
     task = Task(X, Y, *_every_value(space, Y, label_names))
     held_out = answer(Fitted(model), task, np.arange(len(task.codes)), Ask(joint=False))
-    n_unseen = 0
-    if held_out.log_prob is not None:
-        n_unseen = int(np.isneginf(held_out.log_prob).sum())
+    n_unseen = 0 if held_out.log_prob is None else int(np.isneginf(held_out.log_prob).sum())
     # standard errors by the jackknife: all measures again without each of some parts of the rows
     values = _measured(held_out)
     parts = np.random.default_rng(0).integers(0, _PARTS, size=len(task.codes))
@@ -255,7 +257,7 @@ def _rankings(held_out: HeldOut) -> dict[str, float]:
 
 def _label_scores(held_out: HeldOut) -> list[LabelScores]:
     """Scores of each 0/1 label, or of each value of the class variables."""
-    found = []
+    scores_of_labels = []
     space, marginals = held_out.space, held_out.marginals
     for i, (name, values) in enumerate(zip(space.names, space.classes, strict=True)):
         known = held_out.true[:, i] != MISSING
@@ -271,8 +273,8 @@ def _label_scores(held_out: HeldOut) -> list[LabelScores]:
                 mean, error = float(probability.mean()), _gap(probability, true[asked])
             title = name if space.is_indicator else f"{name}={values[code]}"
             scores = float(precision), float(recall), float(f1)
-            found.append(LabelScores(title, int(true.sum()), *scores, mean, error))
-    return found
+            scores_of_labels.append(LabelScores(title, int(true.sum()), *scores, mean, error))
+    return scores_of_labels
 
 
 def _gap(probability: Array, true: Array, n_bins: int = 10) -> float:

@@ -341,9 +341,9 @@ class OwnCodes:
 
     def to_own(self, codes: Codes) -> tuple[Codes, Flags]:
         """Codes of the model, and which rows hold only values it knows."""
-        found = np.stack([t[c] for t, c in zip(self._to_own, codes.T, strict=True)], axis=1)
-        unseen = (found == MISSING) & (codes != MISSING)
-        return found, ~unseen.any(axis=1)
+        own = np.stack([t[c] for t, c in zip(self._to_own, codes.T, strict=True)], axis=1)
+        unseen = (own == MISSING) & (codes != MISSING)
+        return own, ~unseen.any(axis=1)
 
     def to_all(self, codes: Codes) -> Codes:
         """Codes in the space of all rows."""
@@ -430,7 +430,7 @@ def cross_validate(
 
     Yields
     ------
-    part, found
+    part, answers
         The answers, or the error that stopped a method, which is not asked again.
     """
     failed: set[str] = set()
@@ -444,10 +444,10 @@ def cross_validate(
     else:
         pool: Any = joblib.Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="n_jobs")
         answered = pool(jobs)
-    for part, found in answered:
+    for part, answers in answered:
         if part[0] not in failed:
-            failed |= {part[0]} if isinstance(found, Exception) else set()
-            yield part, found
+            failed |= {part[0]} if isinstance(answers, Exception) else set()
+            yield part, answers
 
 
 def _answered(

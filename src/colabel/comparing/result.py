@@ -14,6 +14,7 @@ from colabel.comparing.held_out import HeldOut
 from colabel.core.arrays import Array, Codes
 from colabel.decide.decisions import tuned_threshold
 from colabel.labels import MISSING
+from colabel.tables import TableError
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,21 @@ COMPARED: dict[str, Measure] = {
 }
 """The measures of the demo and of comparisons, in the order of their tables."""
 
+
+def measure_named(name: str) -> str:
+    """Return the name in `COMPARED` of a measure given by that name or by its title."""
+    titles = {how.title: key for key, how in COMPARED.items()}
+    if titles.get(name, name) not in COMPARED:
+        raise TableError(f"There is no measure {name!r}: choose from {', '.join(titles)}.")
+    return titles.get(name, name)
+
+
 DECIDED_MEASURES = ("exact_match", "hamming_accuracy", "micro_f1", "macro_f1")
 """Those of them that depend on the decision."""
 
 THRESHOLDS = "thresholds"
 """The decision by a threshold of each label's own, beside those of `colabel.decide`."""
-_HARDLY = 0.1  # a label announced in less than this share of the rows that carry it
+_HARDLY = 0.1  # a label predicted in less than this share of the rows that carry it
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +220,7 @@ class ModelResult:
 
         Its name, the share of the rows held out that carry it, and of those that got it.
         """
-        found = []
+        named = []
         space, true, codes = self.held_out.space, self.held_out.true, self.held_out.codes
         for i, (name, classes) in enumerate(zip(space.names, space.classes, strict=True)):
             known = true[:, i] != MISSING
@@ -218,8 +228,8 @@ class ModelResult:
                 share, predicted = ((own[known, i] == code).mean() for own in (true, codes))
                 if predicted < _HARDLY * share:
                     of = name if space.is_indicator else f"{name}={classes[code]}"
-                    found.append((of, float(share), float(predicted)))
-        return sorted(found, key=lambda own: -own[1])
+                    named.append((of, float(share), float(predicted)))
+        return sorted(named, key=lambda own: -own[1])
 
 
 def plain(value: Any) -> Any:
@@ -262,7 +272,7 @@ def _by_thresholds(folds: Sequence[HeldOut]) -> list[Codes] | None:
 
 BASELINE = "baseline"
 _LISTED = 5
-_HARDLY_ANY = 0.05  # rows right as a whole, below which nothing is told apart by them
+_HARDLY_ANY = 0.05  # rows right as a whole, below which they do not distinguish models
 
 
 def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, str]:
@@ -350,7 +360,7 @@ def _against_baseline(results: Mapping[str, ModelResult], chosen: str, measure: 
         return ""
     without = how.written(baseline.mean(measure))
     if is_better(results[chosen], baseline, measure):
-        return f" The baseline, which knows only how often label sets occur, has {without}."
+        return f" The baseline, which knows only how often labels occur, has {without}."
     return (
         f" That is no better than without the features ({without}): they may say little about the "
         "labels."
@@ -390,7 +400,7 @@ def _listed(names: Sequence[str]) -> str:
 def warnings_about(result: ModelResult, decision: str) -> list[str]:
     """Return sentences about labels that a model hardly ever predicts, and what would help."""
     named = result.under_predicted()
-    found = []
+    sentences = []
     for what, own in (
         ("Never predicted", [one for one in named if not one[2]]),
         ("Hardly ever predicted", [one for one in named if one[2]]),
@@ -402,9 +412,9 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
                 for name, share, predicted in own[:_LISTED]
             ]
             more = f" and {len(own) - _LISTED:,} more" if len(own) > _LISTED else ""
-            found.append(f"{what}: {', '.join(said)}{more}.")
-    if not found or decision not in result.decisions:
-        return found
+            sentences.append(f"{what}: {', '.join(said)}{more}.")
+    if not sentences or decision not in result.decisions:
+        return sentences
     now = result.decided_mean(decision, "macro_f1")
     better = {
         loss: result.decided_mean(loss, "macro_f1")
@@ -416,9 +426,9 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
         how = "tuned thresholds (--thresholds)"
         if best != THRESHOLDS:
             how = f"the decision {best} (--decision {best})"
-        found.append(
+        sentences.append(
             f"With {how} the macro F1 would be {better[best]:.3f}, not {now:.3f} (exact match "
             f"{result.decided_mean(best, 'exact_match'):.3f}, not "
             f"{result.decided_mean(decision, 'exact_match'):.3f})."
         )
-    return found
+    return sentences

@@ -25,6 +25,7 @@ from colabel.comparing.result import (
     COMPARED,
     THRESHOLDS,
     ModelResult,
+    measure_named,
     recommend,
     warnings_about,
 )
@@ -329,11 +330,7 @@ def compare(
     >>> model.predict(data.X[300:302]).shape
     (2, 7)
     """
-    titles = {how.title: name for name, how in COMPARED.items() if name != "seconds"}
-    wanted = measure or ("macro F1" if thresholds else "exact match")
-    by = titles.get(wanted, wanted)
-    if by not in titles.values():
-        raise TableError(f"There is no measure {measure!r}: choose from {', '.join(titles)}.")
+    by = measure_named(measure or ("macro F1" if thresholds else "exact match"))
     resolve_decision(decision)
     if coverage is not None and not 0 < coverage < 1:
         raise TableError(f"coverage is {coverage:g}: give a probability, such as 0.9.")

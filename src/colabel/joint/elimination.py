@@ -21,6 +21,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Indices
@@ -81,10 +82,238 @@ class Elimination:
         """Shape of the table of a label, without the rows."""
         return tuple(self.sizes[i] for i in self.axes(v))
 
+    def empty(self, v: int, n_rows: int) -> Array:
+        """Return a table of a label to which no scores have been added."""
+        return np.zeros((*self.shape(v), n_rows))
+
+    def own(self, v: int, part: Array, *other: int) -> Array:
+        """Return scores (K_v, m) of v, or (K_v, K, m) of v and another, as a part of v's table."""
+        return aligned(part, (v, *other), self.axes(v))
+
+    def received(self, v: int, child: int, message: Array) -> Array:
+        """Return a child's message as a part of v's table."""
+        return aligned(message, self.scopes[child], self.axes(v))
+
+    def sent(self, v: int, child: int, prob: Array) -> Array:
+        """Sum the table of v over all but the scope of a child."""
+        return summed(prob, self.axes(v), self.scopes[child])
+
+    def marginal(self, v: int, prob: Array, labels: tuple[int, ...]) -> Array:
+        """Sum the table of v over all but v, or all but v and another, in the order asked."""
+        return summed(prob, self.axes(v), labels)
+
+    def state(self, v: int, chosen: Codes, states: dict[int, Indices]) -> Indices:
+        """Return the state of the scope of v, given the entries chosen (..., d) of its labels."""
+        found = np.zeros(chosen.shape[:-1], dtype=np.intp)
+        for i in self.scopes[v]:
+            found = found * self.sizes[i] + chosen[..., i]
+        return found
+
+    def decode(self, chosen: Codes, states: dict[int, Indices]) -> None:
+        """Make codes of the entries chosen (..., d), in place; here they are the same."""
+
+    def merging(self, v: int) -> tuple[list[Indices], Indices]:
+        """Return where in the children's lists their common states are, and these for each entry.
+
+        Entries of v's table have the positions p K_v + value, p the state of the scope.
+        """
+        scopes = [self.scopes[child] for child in self.children[v]]
+        joint = tuple(i for i in (*self.scopes[v], v) if any(i in s for s in scopes))
+        lists = [self._positions(joint, scope) for scope in scopes]
+        return lists, self._positions((*self.scopes[v], v), joint)
+
+    def _positions(self, axes: Sequence[int], scope: Sequence[int]) -> Indices:
+        """Position among the states of `scope` of each state of `axes`, the last fastest."""
+        grid = np.indices([self.sizes[i] for i in axes]).reshape(len(axes), -1)
+        found = np.zeros(grid.shape[1], dtype=np.intp)
+        for i in scope:
+            found = found * self.sizes[i] + grid[list(axes).index(i)]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ListedElimination(Elimination):
+    """An order of elimination whose tables have only those entries that can occur.
+
+    Where pairs of values are impossible in every row, as rules have it, these may be few though the
+    scopes are wide. The table of a label is (R_v, G_v, m): for each of G_v states of its scope at
+    most R_v values of the label.
+
+    Attributes
+    ----------
+    listed : tuple of d arrays of shape (G_v, scope)
+        The states, by label.
+    values : tuple of d arrays of shape (R_v, G_v)
+        The values that are possible in some row; -1 where there are fewer.
+    places : dict of label to array of shape (R_p, G_p)
+        Of a label whose scope begins with p, its state in each entry of the table of p.
+    """
+
+    listed: tuple[Codes, ...]
+    values: tuple[Codes, ...]
+    places: dict[int, Indices]
+
+    def shape(self, v: int) -> tuple[int, ...]:
+        """Shape of the table of a label, without the rows."""
+        return self.values[v].shape
+
+    def empty(self, v: int, n_rows: int) -> Array:
+        """Return a table of a label to which no scores have been added."""
+        table = super().empty(v, n_rows)
+        table[self.values[v] < 0] = -np.inf
+        return table
+
+    def own(self, v: int, part: Array, *other: int) -> Array:
+        """Return scores (K_v, m) of v, or (K_v, K, m) of v and another, as a part of v's table."""
+        found: Array = part[(self.values[v], *(self._codes(v, i) for i in other))]
+        return found
+
+    def received(self, v: int, child: int, message: Array) -> Array:
+        """Return a child's message as a part of v's table."""
+        found: Array = message[self.places[child]]
+        return found
+
+    def sent(self, v: int, child: int, prob: Array) -> Array:
+        """Sum the table of v over all but the scope of a child."""
+        return _summed_by(self.places[child], len(self.listed[child]), prob)
+
+    def marginal(self, v: int, prob: Array, labels: tuple[int, ...]) -> Array:
+        """Sum the table of v over all but v, or all but v and another, in the order asked."""
+        place = np.zeros(self.shape(v), dtype=np.intp)
+        for i in labels:
+            place = place * self.sizes[i] + self._codes(v, i)
+        shape = tuple(self.sizes[i] for i in labels)
+        return _summed_by(place, math.prod(shape), prob).reshape(*shape, prob.shape[-1])
+
+    def _codes(self, v: int, i: int) -> Codes:
+        """Return the value of v itself or of a label of its scope in the entries of its table."""
+        if i == v:
+            return np.maximum(self.values[v], 0)
+        return np.broadcast_to(self.listed[v][:, self.scopes[v].index(i)], self.values[v].shape)
+
+    def state(self, v: int, chosen: Codes, states: dict[int, Indices]) -> Indices:
+        """Return the state of the scope of v, given the entries chosen (..., d) of its labels."""
+        states[v] = np.zeros(chosen.shape[:-1], dtype=np.intp)
+        if self.scopes[v]:
+            parent = self.scopes[v][0]
+            states[v] = self.places[v][chosen[..., parent], states[parent]]
+        return states[v]
+
+    def decode(self, chosen: Codes, states: dict[int, Indices]) -> None:
+        """Make codes of the entries chosen (..., d), in place."""
+        for v, values in enumerate(self.values):
+            chosen[..., v] = np.maximum(values[chosen[..., v], states[v]], 0)
+
+    def merging(self, v: int) -> tuple[list[Indices], Indices]:
+        """Return where in the children's lists their common states are, and these for each entry.
+
+        All entries of the table: there are few.
+        """
+        lists = [self.places[child].T.ravel() for child in self.children[v]]
+        return lists, np.arange(self.values[v].size)
+
+
+def _summed_by(place: Indices, size: int, prob: Array) -> Array:
+    """Sum the entries (..., m) of a table that have the same place (...): (size, m)."""
+    flat = place.ravel()
+    ones = sp.csr_array((np.ones(flat.size), (flat, np.arange(flat.size))), (size, flat.size))
+    return np.asarray(ones @ prob.reshape(flat.size, prob.shape[-1]))
+
+
+@lru_cache(maxsize=16)
+def eliminate_listed(
+    sizes: tuple[int, ...],
+    edges: tuple[tuple[int, int], ...],
+    possible: tuple[bytes, ...],
+    most_entries: int,
+) -> ListedElimination | None:
+    """Return an elimination of the states that can occur, None once they exceed `most_entries`.
+
+    `possible` has the bytes of flags, whether values (K_i,) of each label and pairs (K_i, K_j) of
+    each edge are possible in some row.
+    """
+    order = eliminate(sizes, edges, None)
+    assert order is not None
+    single = [np.frombuffer(own, dtype=bool) for own in possible[: len(sizes)]]
+    masks = {}
+    for (i, j), pair in zip(edges, possible[len(sizes) :], strict=True):
+        masks[i, j] = np.frombuffer(pair, dtype=bool).reshape(sizes[i], sizes[j])
+        masks[j, i] = masks[i, j].T
+    listed: dict[int, Codes] = {}
+    values: dict[int, Codes] = {}
+    places: dict[int, Indices] = {}
+    n_entries = 0
+    for v in order.order:
+        # join the states of the children with the values of the labels that they lack
+        labels: list[int] = []
+        codes, lacking = np.empty((1, 0), dtype=np.int32), list(order.axes(v))
+        waiting = sorted(order.children[v], key=lambda c: len(order.scopes[c]))
+        if waiting:
+            child = waiting.pop()
+            labels, codes = list(order.scopes[child]), listed[child]
+            lacking = [i for i in lacking if i not in labels]
+        while True:
+            for child in [c for c in waiting if set(order.scopes[c]) <= set(labels)]:
+                waiting.remove(child)
+                part = codes[:, [labels.index(i) for i in order.scopes[child]]]
+                codes = codes[_positions(part, listed[child], order, child) >= 0]
+            if not lacking:
+                break
+            i = lacking.pop(0)
+            own = np.flatnonzero(single[i]).astype(np.int32)
+            codes = np.column_stack([np.repeat(codes, len(own), axis=0), np.tile(own, len(codes))])
+            keep = np.ones(len(codes), dtype=bool)
+            for column, other in enumerate(labels):
+                if (other, i) in masks:
+                    keep &= masks[other, i][codes[:, column], codes[:, -1]]
+            codes, labels = codes[keep], [*labels, i]
+            if n_entries + len(codes) > most_entries:
+                return None
+        # the states of the scope, and where in v's table they and those of the children are
+        columns = [labels.index(i) for i in order.scopes[v]]
+        if not len(codes):  # nothing can occur: an entry that is impossible
+            listed[v], at = np.zeros((1, len(columns)), dtype=np.int32), np.empty(0, dtype=np.intp)
+        else:
+            keys = _keys(codes[:, columns], [sizes[i] for i in order.scopes[v]])
+            _, one, at = np.unique(keys, return_index=True, return_inverse=True)
+            listed[v] = codes[one][:, columns]
+        # one entry after the other of each state
+        by_state = np.argsort(at, kind="stable")
+        codes, at = codes[by_state], at[by_state]
+        rank = np.arange(len(at)) - np.searchsorted(at, at)
+        values[v] = np.full((int(rank.max(initial=0)) + 1, len(listed[v])), -1, dtype=np.int32)
+        values[v][rank, at] = codes[:, labels.index(v)]
+        n_entries += values[v].size
+        for child in order.children[v]:
+            part = codes[:, [labels.index(i) for i in order.scopes[child]]]
+            places[child] = np.zeros(values[v].shape, dtype=np.intp)
+            places[child][rank, at] = _positions(part, listed[child], order, child)
+    lists, each = (tuple(of[v] for v in range(len(sizes))) for of in (listed, values))
+    return ListedElimination(order.order, order.scopes, sizes, lists, each, places)
+
+
+def _positions(codes: Codes, listed: Codes, order: Elimination, v: int) -> Indices:
+    """Return where states (m, scope) of the scope of v are listed, -1 where they are not."""
+    both = _keys(np.concatenate([listed, codes]), [order.sizes[i] for i in order.scopes[v]])
+    keys, asked = both[: len(listed)], both[len(listed) :]
+    by_key = np.argsort(keys)
+    at = by_key[np.minimum(np.searchsorted(keys, asked, sorter=by_key), len(keys) - 1)]
+    return np.where(keys[at] == asked, at, -1)
+
+
+def _keys(codes: Codes, sizes: Sequence[int]) -> Indices:
+    """Return numbers (m,) that are equal where states (m, k) are."""
+    if math.prod(sizes) > np.iinfo(np.int64).max:
+        return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    found = np.zeros(len(codes), dtype=np.int64)
+    for column, size in zip(codes.T, sizes, strict=True):
+        found = found * size + column
+    return found
+
 
 @lru_cache(maxsize=64)  # rows come and go, the graph stays
 def eliminate(
-    sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], most_entries: int
+    sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], most_entries: int | None
 ) -> Elimination | None:
     """Return a min-fill elimination order, or None once its tables exceed `most_entries`.
 
@@ -107,7 +336,7 @@ def eliminate(
             tables[i] = math.prod(sizes[j] for j in around[i]) * sizes[i]
         v = min(left, key=lambda i: (fill[i], tables[i], i))
         n_entries += tables[v]
-        if n_entries > most_entries or len(around[v]) > _MOST_AXES:
+        if most_entries and (n_entries > most_entries or len(around[v]) > _MOST_AXES):
             return None
         scopes[v], changed = around[v], set(around[v])
         left.remove(v)
@@ -138,7 +367,7 @@ def upward(
         if elimination.children[v]:
             table = table.copy()
         for child in elimination.children[v]:
-            part = aligned(messages.pop(child), elimination.scopes[child], elimination.axes(v))
+            part = elimination.received(v, child, messages.pop(child))
             if far:
                 for term in part:
                     add_to(table, term)
@@ -175,7 +404,7 @@ def downward(
         prob = np.exp(conditionals[v])
         if elimination.scopes[v]:
             parent = elimination.scopes[v][0]
-            prob *= summed(probs[parent], elimination.axes(parent), elimination.scopes[v])
+            prob *= elimination.sent(parent, v, probs[parent])
             waiting[parent] -= 1
             if not waiting[parent]:
                 del probs[parent]
@@ -204,11 +433,14 @@ def sample(
     """Draw codes (size, m, d): labels in reverse order, each given its scope."""
     n_rows = conditionals[0].shape[-1]
     codes = np.empty((size, n_rows, len(conditionals)), dtype=np.int32)
+    states: dict[int, Indices] = {}
     for v in reversed(elimination.order):
-        above = tuple(codes[:, :, i] for i in elimination.scopes[v])
-        # (size, m, K_v), or (m, K_v) of a label with an empty scope
-        chosen = np.moveaxis(conditionals[v], 0, -1)[(*above, np.arange(n_rows))]
-        codes[:, :, v] = draw(chosen, rng.random((size, n_rows)))
+        n_values, *above = elimination.shape(v)
+        table = np.moveaxis(conditionals[v].reshape(n_values, math.prod(above), n_rows), 0, -1)
+        # (size, m, K_v)
+        log_prob = table[elimination.state(v, codes, states), np.arange(n_rows)]
+        codes[:, :, v] = draw(log_prob, rng.random((size, n_rows)))
+    elimination.decode(codes, states)
     return codes
 
 
@@ -298,9 +530,9 @@ def leading(scores: Array, k: int) -> tuple[Array, Indices]:
 def k_best(elimination: Elimination, tables: Sequence[Array], k: int) -> tuple[Codes, Array]:
     """Return codes (m, k, d) and scores (m, k), best first; k at most the number of vectors.
 
-    Here tables have their rows first and their entries flat: (m, S), where the entry of value v of
-    the label and state p of its scope has the position p K_v + v. Ties go to the smaller value,
-    then to the smaller rank in the lists of the children.
+    Of listed entries there may be fewer. Here tables have their rows first and their entries flat:
+    (m, S), where the entry of value v of the label and state p of its scope has the position
+    p K_v + v. Ties go to the smaller value, then to the smaller rank in the lists of the children.
     """
     n_rows = tables[0].shape[-1]
     below: dict[int, Merged] = {}  # of the children, over the labels of their scopes
@@ -308,47 +540,34 @@ def k_best(elimination: Elimination, tables: Sequence[Array], k: int) -> tuple[C
     messages: dict[int, Array] = {}
     picked: dict[int, Indices] = {}  # value K' + rank, by state of the scope and rank
     for v in elimination.order:
-        size, n_above = elimination.sizes[v], math.prod(elimination.shape(v)[1:])
+        size, n_above = elimination.shape(v)[0], math.prod(elimination.shape(v)[1:])
         flat = np.moveaxis(tables[v], (-1, 0), (0, -1)).reshape(n_rows, n_above * size, 1)
         children = elimination.children[v]
         if children:
-            scopes = [elimination.scopes[child] for child in children]
-            joint = tuple(i for i in (*elimination.scopes[v], v) if any(i in s for s in scopes))
-            lists = [
-                messages.pop(child)[:, _positions(elimination, joint, scope)]
-                for child, scope in zip(children, scopes, strict=True)
-            ]
-            below[v] = merged(lists, k)
-            at[v] = _positions(elimination, (*elimination.scopes[v], v), joint)
+            places, at[v] = elimination.merging(v)
+            pairs = zip(children, places, strict=True)
+            below[v] = merged([messages.pop(child)[:, place] for child, place in pairs], k)
             flat = flat + below[v].score[:, at[v]]
         # One state of the scope after the other: each chooses among the values of the label.
         score, picked[v] = leading(flat.reshape(n_rows, n_above, size * flat.shape[2]), k)
         messages[v] = score
     roots = elimination.children[ROOT]
     root = merged([messages[v] for v in roots], k)
+    k = root.score.shape[2]
     rows, states = np.arange(n_rows)[:, None], np.zeros((n_rows, k), dtype=np.intp)
     ranks = root.ranks(rows, states, np.broadcast_to(np.arange(k), (n_rows, k)))
     rank_of = dict(zip(roots, ranks, strict=True))
     codes = np.empty((n_rows, k, len(tables)), dtype=np.int32)
+    of_scope: dict[int, Indices] = {}
     for v in reversed(elimination.order):
-        state = np.zeros((n_rows, k), dtype=np.intp)
-        for i in elimination.scopes[v]:
-            state = state * elimination.sizes[i] + codes[:, :, i]
+        state = elimination.state(v, codes, of_scope)
         chosen = picked[v][rows, state, rank_of.pop(v)]
         if v not in below:
             codes[:, :, v] = chosen
             continue
         codes[:, :, v], rank = np.divmod(chosen, below[v].score.shape[-1])
-        state = at[v][state * elimination.sizes[v] + codes[:, :, v]]
+        state = at[v][state * elimination.shape(v)[0] + codes[:, :, v]]
         ranks = below[v].ranks(rows, state, rank)
         rank_of.update(zip(elimination.children[v], ranks, strict=True))
+    elimination.decode(codes, of_scope)
     return codes, root.score[:, 0]
-
-
-def _positions(elimination: Elimination, axes: Sequence[int], scope: Sequence[int]) -> Indices:
-    """Position among the states of `scope` of each state of `axes`, the last changing fastest."""
-    grid = np.indices([elimination.sizes[i] for i in axes]).reshape(len(axes), -1)
-    positions = np.zeros(grid.shape[1], dtype=np.intp)
-    for i in scope:
-        positions = positions * elimination.sizes[i] + grid[list(axes).index(i)]
-    return positions

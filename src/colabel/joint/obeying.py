@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -11,12 +12,14 @@ from colabel.core.arrays import Array, Codes, Rows, row_slices
 from colabel.core.numeric import first_occurrences, log_sum_exp
 from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
+from colabel.joint.elimination import ROOT, eliminate
 from colabel.joint.field import PairwiseField
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
+from colabel.rules.compiled import Factors, Helper, counters
 
 # Draws of each row where sums over what obeys are too many: fewer of large batches of many labels.
 _MOST_DRAWS, _FEWEST_DRAWS, _CODES_DRAWN, _SEED = 500, 50, 1 << 24, 0
@@ -77,29 +80,22 @@ def as_field(
 
 def obeying_field(field: PairwiseField, rules: CompiledRules) -> tuple[Joint, Array] | None:
     """Add the rules' factors to a field; None where it would not be answered exactly."""
-    factors = rules.factors
+    tables = dict(zip(map(tuple, field.edges.tolist()), field.tables, strict=True))
+    factors = _factors(rules, tuple(tables))
     if factors is None:
         return None
-    single, pairs, helpers = factors
+    single, pairs, helpers, _ = factors
     d = field.space.n_labels
     unary = list(field.unary)
     for i, mask in single.items():
         unary[i] = unary[i] + np.where(mask, 0.0, -np.inf)
-    tables: dict[tuple[int, int], Array] = {
-        (i, j): table for (i, j), table in zip(field.edges.tolist(), field.tables, strict=True)
-    }
+    for helper in helpers:
+        unary.append(np.tile(np.where(helper.unary, 0.0, -np.inf), (field.n_rows, 1)))
     for pair, mask in pairs.items():
         tables[pair] = tables.get(pair, 0.0) + np.where(mask, 0.0, -np.inf)[None]
-    sizes, names = [len(c) for c in field.space.classes], list(field.space.names)
-    for place, helper in enumerate(helpers):
-        unary.append(np.tile(np.where(helper.unary, 0.0, -np.inf), (field.n_rows, 1)))
-        sizes.append(helper.n_states)
-        names.append(f"rule {d + place}")
-        for other, mask in helper.masks.items():
-            i = other if other >= 0 else d - 1 - other
-            tables[i, d + place] = np.where(mask, 0.0, -np.inf)[None]
-    classes = (*field.space.classes, *(np.arange(size) for size in sizes[d:]))
-    space = field.space if not helpers else LabelSpace(tuple(names), classes, "matrix")
+    names = (*field.space.names, *(f"rule {place}" for place in range(len(helpers))))
+    classes = (*field.space.classes, *(np.arange(helper.n_states) for helper in helpers))
+    space = LabelSpace(names, classes, "matrix") if helpers else field.space
     whole = field.extended(space, unary, tables, rules.memory)
     if not whole.exact.all:
         return None
@@ -119,6 +115,34 @@ def obeying_field(field: PairwiseField, rules: CompiledRules) -> tuple[Joint, Ar
     how = f"{joint.how} {len(helpers)} variables of them stand for rules."
     base, inside = with_mass(field, mass), np.where(np.isneginf(mass), 0.0, mass)
     return Obeying(base, rules, inside, joint, candidates, joint.exact, how), mass
+
+
+@lru_cache(maxsize=16)  # rows come and go, the rules stay
+def _factors(rules: CompiledRules, edges: tuple[tuple[int, int], ...]) -> Factors | None:
+    """Return the factors of rules with helpers for counts, which are counted along the graph.
+
+    The pairs are those of labels and of helpers, whose positions come after the labels'.
+    """
+    if rules.factors is None:
+        return None
+    single, pairs, helpers, counts = rules.factors
+    pairs, first, helpers = dict(pairs), helpers, []
+    sizes = rules.space.cardinalities
+
+    def add(more: Sequence[Helper]) -> None:
+        for helper in more:
+            place = len(sizes) + len(helpers)
+            pairs.update({(i, place): mask for i, mask in helper.masks.items()})
+            helpers.append(helper)
+
+    add(first)
+    every = sizes + tuple(helper.n_states for helper in helpers)
+    graph = eliminate(every, tuple(sorted({*edges, *pairs})), None)
+    assert graph is not None
+    above = [scope[0] if scope else ROOT for scope in graph.scopes]
+    for node in counts:
+        add(counters(node, graph.order, above, len(sizes) + len(helpers)))
+    return Factors(single, pairs, helpers, counts)
 
 
 class Obeying(Joint):
@@ -228,12 +252,6 @@ class Obeying(Joint):
 # Draws
 
 
-def n_draws(joint: Joint) -> int:
-    """How many vectors a row are drawn."""
-    fitting = _CODES_DRAWN // max(1, joint.n_rows * joint.space.n_labels)
-    return min(_MOST_DRAWS, max(_FEWEST_DRAWS, fitting))
-
-
 def drawn(
     joint: Joint,
     rules: CompiledRules,
@@ -269,7 +287,8 @@ def proposals(joint: Joint, rules: CompiledRules) -> tuple[Joint, Codes]:
     """
     tables = [np.log(np.clip(table, 1e-4, None)) for table in joint.marginal_tables()]
     tables = [table - log_sum_exp(table)[:, None] for table in tables]
-    rng, size = np.random.default_rng(_SEED), n_draws(joint)
+    fitting = _CODES_DRAWN // max(1, joint.n_rows * joint.space.n_labels)
+    rng, size = np.random.default_rng(_SEED), min(_MOST_DRAWS, max(_FEWEST_DRAWS, fitting))
     found = obeying_field(as_field(joint.space, tables), rules)
     if found is not None:
         return found[0], found[0].sample_codes(size, rng)

@@ -116,15 +116,14 @@ class RuledClassifier(AroundModel):
 
     def _learn(self, data: TrainingData) -> None:
         rules = Rules.parse(self.rules) if isinstance(self.rules, str) else self.rules
-        obeys = rules.compiled(self.label_space_).may_hold(data.codes)
-        breaking = np.flatnonzero(~obeys)
+        broken = rules.broken_by(data.codes, rules.compiled(self.label_space_))
+        breaking = np.unique(broken.rows)
         if len(breaking) and self.violations != "keep":
-            said = f"{len(breaking)} of {len(obeys)} training rows break a rule"
-            if self.violations == "refuse" or not obeys.any():
-                raise ValueError(f"{said}: mend them, change the rules, or keep them.")
-            which = "Rules.violations, or colabel rules --check, says which."
-            warnings.warn(f"{said} and are left out: {which}", UserWarning, stacklevel=4)
-            data = data.take(np.flatnonzero(obeys))
+            said = f"Of {data.n_rows} training rows, {broken}"
+            if self.violations == "refuse" or len(breaking) == data.n_rows:
+                raise ValueError(f"{said}\nMend them, change the rules, or keep them.")
+            warnings.warn(f"{said}\nThey are left out.", UserWarning, stacklevel=4)
+            data = data.take(np.setdiff1d(np.arange(data.n_rows), breaking))
         self.estimator_ = self._fitted(data, self._seed())
         self.rules_, self.n_violating_ = str(rules), len(breaking)
 

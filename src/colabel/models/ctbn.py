@@ -42,6 +42,7 @@ from colabel.learn.structure.screening import best_candidates, maximum_branching
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.learning import (
+    CompletedData,
     can_hold_out,
     choose,
     everything,
@@ -301,6 +302,14 @@ def _children(data: TrainingData, parent: int, value: int, children: Indices) ->
     return RowGroup(data.rows_with(parent, value), children)
 
 
+def arc_errors(data: TrainingData) -> float:
+    """Return how many standard errors an arc must gain.
+
+    Two copies of a row count as two, and a parent drawn given its child speaks for the arc.
+    """
+    return 3.0 if data.missing_labels[0] and isinstance(data, CompletedData) else 1.0
+
+
 class FittedTree(NamedTuple):
     """The classifiers of a tree.
 
@@ -493,7 +502,7 @@ class CTBN(StacksEstimator):
         many = data.missing_labels[0] > _MANY_MISSING * data.n_rows * data.n_labels
         in_chunks = is_chunked(data)
         if many and not in_chunks:  # too few rows have both labels of a pair
-            data = completed_by_chain(data, seed, self.n_jobs)
+            data = completed_by_chain(data, seed, self.n_jobs, known_targets=True)
         folds = make_folds(data, self.cv, seed)
         learning = learner.on(self._stacked(data, folds, seed))
         linear = cast(LinearLearning, learning) if estimator is None else None
@@ -505,7 +514,7 @@ class CTBN(StacksEstimator):
                 data
             )
         search = search_arcs(trial, folds, self.min_rows, shared, most)
-        self.tree_ = search.best_tree(0.0 if shared is None else 1.0)
+        self.tree_ = search.best_tree(arc_errors(data) if shared is not None else 0.0)
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
         self.edge_gains_ = search.gains / data.total_weight

@@ -15,7 +15,7 @@ from colabel.models.evidence.record import (
 )
 from colabel.report.graphs import page_graph
 from colabel.report.pages import counted, fixed, page, signed, write_page
-from colabel.rules.compiled import Combinations, Every, Node, Tally
+from colabel.rules.compiled import Combinations, Node, Tally
 
 _DRAWN = 6  # terms of a label, the others being one; and lines of a table
 
@@ -143,7 +143,7 @@ def _rule(node: Node) -> dict[str, Any]:
         return {"worth": worth, "low": node.low, "high": node.high}
     if isinstance(node, Combinations):
         return {"labels": node.labels.tolist(), "vectors": node.vectors.tolist()}
-    kind = "every" if isinstance(node, Every) else "some"
+    kind = "every" if node.every else "some"
     return {kind: [_rule(part) for part in node.parts]}
 
 

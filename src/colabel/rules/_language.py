@@ -11,11 +11,21 @@ _NUMBERS = {word: number for number, word in enumerate(_WORDS)}
 _KEYWORDS = {"and", "or", "not", "of", "exactly", "at", "least", "most", "none", "all"}
 _TOKEN = re.compile(
     r"\s*(?:(?P<mark>->|\.\.|!=|[(),=;])"
-    r"|(?P<quoted>\"[^\"]*\"|'[^']*')"
+    r"|(?P<quoted>\"(?:[^\"]|\"\")*\"|'[^']*')"
     r"|(?P<word>(?:(?!->|\.\.|!=)[^\s(),=;\"'#])+))"
 )
 _PLAIN = re.compile(r"(?:(?!->|\.\.|!=)[^\s(),=;:\"'#*?\[])+\Z")
+# What people write instead, and what a sentence about it says.
+_HINTS = {
+    "<->|<=>": "write two rules, one with -> in each direction",
+    "=>|→|⇒|(?i:^if )": "write -> for 'implies'",
+    "&|∧": "write and",
+    r"[|]|∨": "write or",
+    r"\b(AND|OR|NOT|OF)\b": "words of rules are in lower case",
+    ";": "write a rule a line",
+}
 UNLIMITED = 1 << 30
+_DEEPEST = 50  # parentheses, or arrows, within each other
 ALL = -1  # of `all of`
 
 
@@ -76,9 +86,11 @@ Expression = Is | Not | And | Or | Count | Table
 
 def quoted(name: str) -> str:
     """Write a name or a value so that it is read back as it is."""
+    if "\n" in name or "\r" in name:
+        raise RuleError(f"{name!r} has a line break, but a rule is one line: rename it.")
     if _PLAIN.match(name) and name not in _KEYWORDS and not name.isdigit():
         return name
-    return f"'{name}'" if '"' in name else f'"{name}"'
+    return '"' + name.replace('"', '""') + '"'
 
 
 def table_text(table: Table) -> str:
@@ -109,7 +121,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text.strip()
         self.tokens: list[tuple[str, bool]] = []  # a token, and whether it was quoted
-        self.place = 0
+        self.place = self.depth = 0
         at = 0
         while at < len(self.text) and self.text[at] != "#":
             match = _TOKEN.match(self.text, at)
@@ -121,12 +133,15 @@ class _Reader:
                     f"{rest[:1]!r} is not closed or not known: put names with such signs "
                     "into quotes"
                 )
-            token = match.group("mark") or match.group("word") or match.group("quoted")[1:-1]
-            self.tokens.append((token, match.group("quoted") is not None))
+            token, quote = match.group("mark") or match.group("word"), match.group("quoted")
+            if quote:
+                token = quote[1:-1].replace('""', '"') if quote[0] == '"' else quote[1:-1]
+            self.tokens.append((token, bool(quote)))
             at = match.end()
 
     def fail(self, reason: str) -> NoReturn:
-        hint = ": write -> for 'implies'" if "=>" in self.text else ""
+        hints = (hint for sign, hint in _HINTS.items() if re.search(sign, self.text))
+        hint = next((f": {hint}" for hint in hints), "")
         raise RuleError(f"In the rule {self.text!r}, {reason}{hint}.")
 
     def next_is(self, token: str, ahead: int = 0) -> bool:
@@ -148,8 +163,14 @@ class _Reader:
         return "at the end"
 
     def rule(self) -> Expression:
-        left = self.any_of()
-        return Or((Not(left), self.rule())) if self.take("->") else left
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            self.fail("too much is inside of something else: write several rules")
+        found = self.any_of()
+        if self.take("->"):
+            found = Or((Not(found), self.rule()))
+        self.depth -= 1
+        return found
 
     def any_of(self) -> Expression:
         parts = [self.all_of()]
@@ -165,7 +186,10 @@ class _Reader:
 
     def part(self) -> Expression:
         if self.take("not"):
-            return Not(self.part())
+            negated = True
+            while self.take("not"):
+                negated = not negated
+            return Not(self.part()) if negated else self.part()
         if self.take("("):
             inner = self.rule()
             self.expect(")")
@@ -227,7 +251,8 @@ class _Reader:
             self.fail(f"{what} was expected at the end")
         token, is_quoted = self.tokens[self.place]
         if not is_quoted and (token in marks or token in _KEYWORDS):
-            self.fail(f"{what} was expected before {token!r}")
+            quotes = "; a name like this stands in quotes" if token in _KEYWORDS else ""
+            self.fail(f"{what} was expected before {token!r}{quotes}")
         self.place += 1
         return token, is_quoted
 

@@ -6,9 +6,11 @@ import difflib
 import fnmatch
 import itertools
 import math
+import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,6 +52,11 @@ class Tally:
         """The labels."""
         return frozenset(self.worth)
 
+    @property
+    def total(self) -> int:
+        """The largest count there can be."""
+        return sum(int(worth.max()) for worth in self.worth.values())
+
     def may_hold(self, codes: Codes) -> Flags:
         """Whether vectors (m, d) can be completed so that the count fits."""
         least = np.zeros(len(codes), dtype=np.intp)
@@ -63,10 +70,11 @@ class Tally:
 
 
 @dataclass(frozen=True, eq=False)
-class Every:
-    """All of the parts."""
+class Nested:
+    """Every one of the parts, or at least one of them."""
 
     parts: tuple[Node, ...]
+    every: bool
 
     @property
     def scope(self) -> frozenset[int]:
@@ -74,24 +82,9 @@ class Every:
         return frozenset().union(*(part.scope for part in self.parts))
 
     def may_hold(self, codes: Codes) -> Flags:
-        """Whether each of them can hold; not whether all can at once."""
-        return np.asarray(np.logical_and.reduce([part.may_hold(codes) for part in self.parts]))
-
-
-@dataclass(frozen=True, eq=False)
-class Some:
-    """At least one of the parts."""
-
-    parts: tuple[Node, ...]
-
-    @property
-    def scope(self) -> frozenset[int]:
-        """The labels of all parts."""
-        return frozenset().union(*(part.scope for part in self.parts))
-
-    def may_hold(self, codes: Codes) -> Flags:
-        """Whether one of them can hold."""
-        return np.asarray(np.logical_or.reduce([part.may_hold(codes) for part in self.parts]))
+        """Whether one of them can hold, or each of them can; not whether all can at once."""
+        found = np.array([part.may_hold(codes) for part in self.parts])
+        return np.asarray(found.all(axis=0) if self.every else found.any(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +112,7 @@ class Combinations:
         return found
 
 
-Node = Tally | Every | Some | Combinations
+Node = Tally | Nested | Combinations
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +122,8 @@ class Helper:
     Attributes
     ----------
     n_states : int
-    masks : dict of label or helper -> (K, n_states) array of bool
-        Values of the other variable that agree with each state; a helper is -1 less its position.
+    masks : dict of variable -> (K, n_states) array of bool
+        Values of the other variable that agree with each state.
     unary : (n_states,) array of bool
         States that obey.
     """
@@ -138,6 +131,15 @@ class Helper:
     n_states: int
     masks: dict[int, Flags]
     unary: Flags
+
+
+class Factors(NamedTuple):
+    """Rules as masks of values, and of pairs of values; and those that need more variables."""
+
+    single: dict[int, Flags]
+    pairs: dict[tuple[int, int], Flags]
+    helpers: list[Helper]
+    counts: list[Tally]
 
 
 class CompiledRules:
@@ -165,12 +167,9 @@ class CompiledRules:
         self.max_listed, self.memory = max_listed, memory
 
     @classmethod
-    def of(
-        cls, space: LabelSpace, expressions: Sequence[Expression], texts: Sequence[str]
-    ) -> CompiledRules:
-        """Bind expressions to a label space; the texts name them in errors."""
-        pairs = zip(expressions, texts, strict=True)
-        return cls(space, [_Compiler(space, text).node(each, True) for each, text in pairs])
+    def of(cls, space: LabelSpace, rules: Sequence[tuple[Expression, str]]) -> CompiledRules:
+        """Bind expressions to a label space; texts name them in errors."""
+        return cls(space, [_Compiler(space, text).node(each, True) for each, text in rules])
 
     @classmethod
     def joined(cls, *parts: CompiledRules) -> CompiledRules:
@@ -230,15 +229,14 @@ class CompiledRules:
 
     # Contradictions
 
-    def is_possible(self, which: Sequence[int] | None = None, known: Codes | None = None) -> bool:
-        """Whether some vector obeys the rules (or some of them) and has the known values (d,)."""
-        chosen = range(len(self.nodes)) if which is None else which
-        nodes = [self.nodes[place] for place in chosen]
-        return _Program(self.space.cardinalities, known).solved(nodes) is not None
+    def is_possible(self, which: Sequence[int]) -> bool:
+        """Whether some vector obeys some of the rules."""
+        nodes = [self.nodes[place] for place in which]
+        return _Program(self.space.cardinalities).solved(nodes) is not None
 
     def best_vector(self, scores: Sequence[Array]) -> Codes:
         """Return the vector (d,) that obeys and has the largest sum of its values' scores (K,)."""
-        found = _Program(self.space.cardinalities, None).solved(self.nodes, scores)
+        found = _Program(self.space.cardinalities).solved(self.nodes, scores)
         assert found is not None  # rules that contradict each other are refused before
         return found
 
@@ -247,9 +245,9 @@ class CompiledRules:
 
         Empty if there is no contradiction.
         """
-        if self.is_possible():
-            return []
         core = list(range(len(self.nodes)))
+        if self.is_possible(core):
+            return []
         step = max(1, len(core) // 2)
         while step:  # drop runs of rules while the others still contradict each other
             place = 0
@@ -265,54 +263,50 @@ class CompiledRules:
     # Factors of pairs
 
     @cached_property
-    def factors(
-        self,
-    ) -> tuple[dict[int, Flags], dict[tuple[int, int], Flags], list[Helper]] | None:
-        """The rules as masks of values, of pairs of values, and by helping variables.
-
-        None where a rule would need a variable of too many states.
-        """
+    def factors(self) -> Factors | None:
+        """The rules as factors; None where a rule would need a variable of too many states."""
         single: dict[int, Flags] = {}
         pairs: dict[tuple[int, int], Flags] = {}
         helpers: list[Helper] = []
+        counts: list[Tally] = []
         nodes = list(self.nodes)
         while nodes:
-            node = nodes.pop(0)
+            node = nodes.pop()
             labels = sorted(node.scope)
             sizes = [self.space.cardinalities[i] for i in labels]
-            if isinstance(node, Every):
-                nodes = [*node.parts, *nodes]
-            elif len(labels) <= 2 and isinstance(node, Tally | Some | Combinations):
+            clauses = _clauses(node) if isinstance(node, Nested) else None
+            if isinstance(node, Nested) and node.every:
+                nodes += node.parts
+            elif len(labels) <= 2:
                 mask = node.may_hold(self._every(labels)).reshape(sizes)
-                if not labels:
-                    if not mask:
-                        return None
-                elif len(labels) == 1:
-                    single[labels[0]] = single.get(labels[0], True) & mask
-                else:
+                if len(labels) == 2:
                     pair = labels[0], labels[1]
                     pairs[pair] = pairs.get(pair, True) & mask
+                elif labels:
+                    single[labels[0]] = single.get(labels[0], True) & mask
+                elif not mask:
+                    return None
             elif isinstance(node, Tally):
-                total = sum(int(worth.max()) for worth in node.worth.values())
-                if node.low > 0 or node.high < total:
-                    _add_counters(node, labels, total, helpers)
-            elif isinstance(node, Some) and (clauses := _clauses(node)) is not None:
-                nodes = [*clauses, *nodes]
+                if node.low > 0 or node.high < node.total:
+                    counts.append(node)
+            elif clauses is not None:
+                nodes += clauses
             else:
-                found = node.vectors if isinstance(node, Combinations) else None
-                if found is None:
-                    if math.prod(sizes) > 64 * _MOST_STATES:
-                        return None
+                if isinstance(node, Combinations):
+                    labels, found = node.labels.tolist(), node.vectors
+                elif math.prod(sizes) > 64 * _MOST_STATES:
+                    return None
+                else:
                     every = self._every(labels)
                     found = every[node.may_hold(every)][:, labels]
-                    order = np.array(labels, dtype=np.intp)
-                else:
-                    assert isinstance(node, Combinations)
-                    order = node.labels
                 if len(found) > _MOST_STATES:
                     return None
-                helpers.append(_combination_helper(order, found, self.space.cardinalities))
-        return single, pairs, helpers
+                # a variable that says which of the combinations (m, k) the labels have
+                values = (np.arange(self.space.cardinalities[i])[:, None] for i in labels)
+                masks = (value == column for value, column in zip(values, found.T, strict=True))
+                states = np.ones(len(found), dtype=bool)
+                helpers.append(Helper(len(found), dict(zip(labels, masks, strict=True)), states))
+        return Factors(single, pairs, helpers, counts)
 
     def _every(self, labels: Sequence[int]) -> Codes:
         """Return vectors (m, d) with all values of some labels, the last changing fastest."""
@@ -326,21 +320,23 @@ class CompiledRules:
 def _clauses(node: Node) -> list[Tally] | None:
     """A nested rule as clauses whose conjunction it is, None if they are many or it counts."""
     if isinstance(node, Tally):
-        total = sum(int(worth.max()) for worth in node.worth.values())
-        if node.low <= 1 and node.high >= total and all(w.max() <= 1 for w in node.worth.values()):
+        if (
+            node.low <= 1
+            and node.high >= node.total
+            and all(w.max() <= 1 for w in node.worth.values())
+        ):
             return [node]
         return None
     if isinstance(node, Combinations):
         return None
-    parts = [_clauses(part) for part in node.parts]
-    if any(part is None for part in parts):
+    parts = [clauses for part in node.parts if (clauses := _clauses(part)) is not None]
+    if len(parts) < len(node.parts):
         return None
-    each = [part for part in parts if part is not None]
-    if isinstance(node, Every):
-        return [clause for part in each for clause in part]
-    if math.prod(len(part) for part in each) > _MOST_CLAUSES:
+    if node.every:
+        return [clause for part in parts for clause in part]
+    if math.prod(map(len, parts)) > _MOST_CLAUSES:
         return None
-    return [_joined(clauses) for clauses in itertools.product(*each)]
+    return [_joined(clauses) for clauses in itertools.product(*parts)]
 
 
 def _joined(clauses: Sequence[Tally]) -> Tally:
@@ -354,37 +350,33 @@ def _joined(clauses: Sequence[Tally]) -> Tally:
     return Tally(1, UNLIMITED, worth)
 
 
-def _add_counters(node: Tally, labels: Sequence[int], total: int, helpers: list[Helper]) -> None:
-    """Count along the labels: a state is the count so far, and what the last label added."""
-    most = node.low if node.high >= total else node.high + 1  # counts beyond are all alike
-    counts = np.unique(np.minimum(node.worth[labels[0]], most))
-    before, worth_before = labels[0], np.minimum(node.worth[labels[0]], most)
-    for place, i in enumerate(labels[1:], start=2):
-        worth = np.minimum(node.worth[i], most)
-        states = np.array(
-            sorted({(min(a + b, most), b) for a in counts.tolist() for b in worth.tolist()}),
-            dtype=np.intp,
-        )
-        reached = np.minimum(worth_before[:, None] + states[None, :, 1], most)
-        masks = {
-            before: reached == states[:, 0],
-            i: worth[:, None] == states[:, 1],
-        }
-        last = place == len(labels)
-        good = (states[:, 0] >= node.low) & (states[:, 0] <= node.high)
-        # counts never fall: too many are too many already
-        unary = good if last else states[:, 0] <= node.high
-        helpers.append(Helper(len(states), masks, unary))
-        counts, before, worth_before = np.unique(states[:, 0]), -len(helpers), states[:, 0]
+def counters(node: Tally, order: Sequence[int], above: Sequence[int], first: int) -> list[Helper]:
+    """Count along a forest of variables: a state is the count below, and what was last added.
 
-
-def _combination_helper(labels: Indices, vectors: Codes, sizes: tuple[int, ...]) -> Helper:
-    """A variable that says which of the combinations (m, k) the labels (k,) have."""
-    masks = {
-        int(i): np.arange(sizes[i])[:, None] == column
-        for i, column in zip(labels, vectors.T, strict=True)
-    }
-    return Helper(len(vectors), masks, np.ones(len(vectors), dtype=bool))
+    Each variable of `order` comes before the one `above` it, or is a root, -1. The helpers' own
+    positions begin at `first`.
+    """
+    most = node.low if node.high >= node.total else node.high + 1  # counts beyond are all alike
+    helpers: list[Helper] = []
+    parts: dict[int, list[tuple[int, Indices]]] = {v: [] for v in (*order, -1)}
+    for v in (*order, -1):
+        own = [(v, np.minimum(node.worth[v], most))] if v in node.worth else []
+        # variables and the counts of their states; those of few counts are added to others
+        counted = sorted(own + parts[v], key=lambda part: -len(np.unique(part[1])))
+        for i, added in counted[1:]:
+            before, count = counted[0]
+            pairs = itertools.product(np.unique(count).tolist(), np.unique(added).tolist())
+            states = np.array(sorted({(min(a + b, most), b) for a, b in pairs}), dtype=np.intp)
+            # counts never fall: too many are too many already
+            states = states[states[:, 0] <= node.high]
+            sums = np.minimum(count[:, None] + states[:, 1], most)
+            masks = {before: sums == states[:, 0], i: added[:, None] == states[:, 1]}
+            helpers.append(Helper(len(states), masks, np.ones(len(states), dtype=bool)))
+            counted[0] = first + len(helpers) - 1, states[:, 0]
+        if v >= 0 and counted:
+            parts[above[v]].append(counted[0])
+    last = helpers[-1]
+    return [*helpers[:-1], replace(last, unary=counted[0][1] >= node.low)]
 
 
 class _Compiler:
@@ -402,11 +394,9 @@ class _Compiler:
         if isinstance(expression, And | Or):
             parts = tuple(self.node(part, positive) for part in expression.parts)
             if isinstance(expression, And) == positive:
-                return Every(parts)
-            clauses = [_clauses(part) for part in parts if isinstance(part, Tally)]
-            if len(clauses) == len(parts) and all(clauses):
-                return _joined([clause for part in clauses for clause in part or ()])
-            return Some(parts)
+                return Nested(parts, every=True)
+            clauses = [part for part in parts if isinstance(part, Tally) and _clauses(part)]
+            return Nested(parts, every=False) if len(clauses) < len(parts) else _joined(clauses)
         if isinstance(expression, Table):
             return self.table(expression)
         if isinstance(expression, Is):
@@ -426,7 +416,7 @@ class _Compiler:
             return Tally(low, high, worth)
         outside = [Tally(0, low - 1, worth)] * (low > 0)
         outside += [Tally(high + 1, UNLIMITED, worth)] * (high < total)
-        return Some(tuple(outside)) if outside else Tally(1, UNLIMITED, {})
+        return Nested(tuple(outside), every=False) if outside else Tally(1, UNLIMITED, {})
 
     def values(self, atom: Is) -> Iterator[tuple[int, Flags]]:
         """Yield the labels that an atom matches, with the values (K,) that it means."""
@@ -435,13 +425,22 @@ class _Compiler:
         matched = [atom.name] if atom.name in names else []
         if not matched and is_glob:
             matched = fnmatch.filter(names, atom.name)
-        if not matched:
-            raise self.fail(
-                f"no label is called {atom.name!r}" + (did_you_mean(atom.name, names) or ".")
-            )
+            if not matched:
+                raise self.fail(f"no label matches {atom.name!r}.")
+        matched = matched or [self.known(atom.name)]
         for name in matched:
             i = names.index(name)
             yield i, self.mask(i, atom) ^ atom.negated
+
+    def known(self, name: str) -> str:
+        """Return the name of a label, which may write accents in another way."""
+        if name in self.space.names:
+            return name
+        for other in self.space.names:
+            if unicodedata.normalize("NFC", other) == unicodedata.normalize("NFC", name):
+                return other
+        hint = did_you_mean(name, self.space.names) or "."
+        raise self.fail(f"no label is called {name!r}{hint}")
 
     def mask(self, i: int, atom: Is) -> Flags:
         name, classes = self.space.names[i], self.space.classes[i]
@@ -453,7 +452,7 @@ class _Compiler:
                     "which is meant."
                 )
             return np.array([False, True])
-        mask = np.array([_same(value, atom.value) for value in classes.tolist()])
+        mask = np.array([atom.value in _texts(value) for value in classes.tolist()])
         if not mask.any():
             mask = np.array([fnmatch.fnmatchcase(text, atom.value) for text in shown])
         if not mask.any():
@@ -462,18 +461,21 @@ class _Compiler:
         return mask
 
     def table(self, table: Table) -> Combinations:
-        labels = []
-        for name in table.names:
-            if name not in self.space.names:
-                hint = did_you_mean(name, self.space.names) or "."
-                raise self.fail(f"no label is called {name!r}{hint}")
-            labels.append(self.space.names.index(name))
+        labels = [self.space.names.index(self.known(name)) for name in table.names]
+        if len(set(labels)) < len(labels):
+            twice = next(name for name in table.names if table.names.count(name) > 1)
+            raise self.fail(f"{twice!r} is named twice.")
         columns = []
         for i, values in zip(labels, zip(*table.rows, strict=True), strict=True):
             classes = self.space.classes[i].tolist()
             code = {text: c for c, value in enumerate(classes) for text in _texts(value)}
             # a value that the labels do not have belongs to a combination that cannot occur
             columns.append([code.get(value, MISSING) for value in values])
+            if max(columns[-1]) == MISSING:
+                shown = ", ".join(map(str, classes[:8]))
+                raise self.fail(
+                    f"{self.space.names[i]!r} has the values {shown}: no combination has one."
+                )
         vectors = np.array(columns, dtype=np.int32).T.reshape(-1, len(labels))
         vectors = np.unique(vectors[(vectors != MISSING).all(axis=1)], axis=0)
         return Combinations(np.array(labels, dtype=np.intp), vectors)
@@ -495,14 +497,10 @@ def _texts(value: object) -> set[str]:
     return texts
 
 
-def _same(value: object, text: str) -> bool:
-    return text in _texts(value)
-
-
 class _Program:
     """The rules as an integer program: is there any vector? Solved by SciPy's HiGHS."""
 
-    def __init__(self, sizes: tuple[int, ...], known: Codes | None) -> None:
+    def __init__(self, sizes: tuple[int, ...]) -> None:
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         self.n_columns = int(self.first[-1])
         self.entries: list[tuple[int, int, float]] = []
@@ -510,8 +508,6 @@ class _Program:
         self.high: list[float] = []
         for i, size in enumerate(sizes):
             self.add({int(self.first[i]) + v: 1.0 for v in range(size)}, 1.0, 1.0)
-            if known is not None and known[i] != MISSING:
-                self.add({int(self.first[i]) + int(known[i]): 1.0}, 1.0, 1.0)
 
     def add(self, row: dict[int, float], low: float, high: float) -> None:
         self.entries += [(len(self.low), column, value) for column, value in row.items()]
@@ -520,7 +516,7 @@ class _Program:
 
     def require(self, node: Node, switch: int | None = None) -> None:
         """Demand a node, or that a switch (a column of 0 or 1) is on only where it holds."""
-        if isinstance(node, Every):
+        if isinstance(node, Nested) and node.every:
             for part in node.parts:
                 self.require(part, switch)
         elif isinstance(node, Tally):
@@ -530,20 +526,19 @@ class _Program:
                 for v, w in enumerate(worth.tolist())
                 if w
             }
-            total = float(sum(int(worth.max()) for worth in node.worth.values()))
             at = {} if switch is None else {switch: 1.0}
             if node.low > 0:
                 scaled = {column: -float(node.low) for column in at}
                 self.add(row | scaled, 0.0 if at else float(node.low), np.inf)
-            if node.high < total:
-                slack = total - node.high
+            if node.high < node.total:
+                slack = float(node.total - node.high)
                 scaled = dict.fromkeys(at, slack)
                 self.add(row | scaled, -np.inf, node.high + (slack if at else 0.0))
         else:
-            n_branches = len(node.parts if isinstance(node, Some) else node.vectors)
+            n_branches = len(node.parts if isinstance(node, Nested) else node.vectors)
             branches = range(self.n_columns, self.n_columns + n_branches)
             self.n_columns += n_branches
-            if isinstance(node, Some):
+            if isinstance(node, Nested):
                 for branch, part in zip(branches, node.parts, strict=True):
                     self.require(part, branch)
             else:

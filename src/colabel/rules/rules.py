@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +29,7 @@ from colabel.rules._language import (
 )
 from colabel.rules.compiled import CompiledRules
 
-_SHOWN = 5
+_SHOWN, _SHOWN_RULES = 5, 20  # in a sentence about rows that break rules
 
 
 class Rule(NamedTuple):
@@ -69,10 +71,13 @@ class Violations(NamedTuple):
         if not len(self.rows):
             return "No row breaks a rule."
         lines = [f"{len(np.unique(self.rows))} rows break rules:"]
-        for place in np.unique(self.broken).tolist():
+        rules = np.unique(self.broken).tolist()
+        for place in rules[:_SHOWN_RULES]:
             own = self.rows[self.broken == place]
             shown = ", ".join(map(str, own[:_SHOWN])) + (", ..." if len(own) > _SHOWN else "")
             lines.append(f"  {self.rules[place]}: {len(own)} rows ({shown})")
+        if len(rules) > _SHOWN_RULES:
+            lines.append(f"  and {len(rules) - _SHOWN_RULES} more rules")
         return "\n".join(lines)
 
 
@@ -131,19 +136,20 @@ class Rules:
     @classmethod
     def parse(cls, text: str, folder: str | Path | None = ".") -> Rules:
         """Read rules, a line each; files that they name are in a folder, or refused if None."""
+        if not isinstance(text, str):
+            raise RuleError(f"Rules are text, a rule a line, but {type(text).__name__} was given.")
         found: list[Rule] = []
-        for number, line in enumerate(text.splitlines(), start=1):
-            source = f"line {number}"
-            name, colon, path = line.strip().partition(":")
+        lines = re.split("\r\n|\r|\n", text.removeprefix("\ufeff"))
+        for number, line in enumerate(map(_without_comment, lines), start=1):
+            name, _, path = (part.strip() for part in line.partition(":"))
             try:
-                if folder is None and colon and name.strip() in ("hierarchy", "allowed"):
-                    raise RuleError(f"{line.strip()!r} names a file, which is not read here.")
-                if colon and name.strip() == "hierarchy":
-                    found += cls.hierarchy(Path(folder or "", _without_comment(path))).rules
-                elif colon and name.strip() == "allowed":
-                    found += _allowed_file(Path(folder or "", _without_comment(path)))
-                elif _without_comment(line):
-                    found.append(Rule(_without_comment(line), source, parse(line)))
+                if not path or name not in ("hierarchy", "allowed"):
+                    found += [Rule(line, f"line {number}", parse(line))] if line else []
+                elif folder is None:
+                    raise RuleError(f"{line!r} names a file, which is not read here.")
+                else:
+                    read = cls.hierarchy if name == "hierarchy" else cls._allowed_file
+                    found += read(Path(folder, path.strip("\"'"))).rules
             except RuleError as error:
                 raise RuleError(f"Line {number} of the rules: {error}") from None
         return cls(tuple(found))
@@ -151,7 +157,7 @@ class Rules:
     @classmethod
     def load(cls, path: str | Path) -> Rules:
         """Read a file of rules; files that it names are beside it."""
-        return cls.parse(Path(path).read_text(encoding="utf-8"), Path(path).parent)
+        return cls.parse(_read(Path(path)), Path(path).parent)
 
     @classmethod
     def hierarchy(
@@ -171,21 +177,31 @@ class Rules:
         whale -> mammal
         mammal -> animal
         """
-        source = ""
         if isinstance(parents, str | Path):
-            path = Path(parents)
-            rows = [row for row in _read_csv(path) if any(cell.strip() for cell in row)]
-            bad = next((n for n, row in enumerate(rows, 1) if len(row) != 2), None)
-            if bad:
-                raise RuleError(
-                    f"{path.name} has {len(rows[bad - 1])} columns in line {bad}: a hierarchy is a "
-                    "file of two, child and parent."
-                )
-            pairs = [(child.strip(), parent.strip()) for child, parent in rows]
-            pairs = pairs[1:] if pairs and pairs[0] == ("child", "parent") else pairs
-            source = path.name
+            name = Path(parents).name
+            rows = [(f"{name}, line {place}", row) for place, row in _read_csv(Path(parents))]
+            if rows and [cell.lower() for cell in rows[0][1]] == ["child", "parent"]:
+                rows = rows[1:]
         else:
-            pairs = list(parents.items() if isinstance(parents, Mapping) else parents)
+            given = parents.items() if isinstance(parents, Mapping) else parents
+            rows = [("", ["" if name is None else str(name) for name in pair]) for pair in given]
+        for source, row in rows:
+            if len(row) != 2:
+                raise RuleError(
+                    f"{source or row!r} has {len(row)} columns: a hierarchy has two, child and "
+                    "parent, with a comma between them."
+                )
+        pairs = [(source, child, parent) for source, (child, parent) in rows if parent]
+        above: dict[str, set[str]] = {}
+        for _, child, parent in pairs:
+            above.setdefault(child, set()).add(parent)
+        try:
+            TopologicalSorter(above).prepare()
+        except CycleError as error:
+            raise RuleError(
+                f"The hierarchy has a cycle, {' -> '.join(error.args[1][::-1])}: no label can be "
+                "above itself. Take one of these lines out."
+            ) from None
         return cls(
             tuple(
                 Rule(
@@ -193,8 +209,7 @@ class Rules:
                     source,
                     Or((Not(Is(child, quoted=True)), Is(parent, quoted=True))),
                 )
-                for child, parent in pairs
-                if parent
+                for source, child, parent in pairs
             )
         )
 
@@ -215,8 +230,34 @@ class Rules:
         """
         space, codes = LabelSpace.infer(Y, names)
         complete = codes[(codes >= 0).all(axis=1)]
+        if not len(complete):
+            raise RuleError(
+                "Y has no row without missing labels: there is no combination to allow."
+            )
         vectors = space.values(np.unique(complete, axis=0)).tolist()
-        return cls((_table_rule(space.names, [[str(v) for v in row] for row in vectors], ""),))
+        return cls._table(space.names, [[str(v) for v in row] for row in vectors], "")
+
+    @classmethod
+    def _allowed_file(cls, path: Path) -> Rules:
+        rows = _read_csv(path)
+        if len(rows) < 2:
+            raise RuleError(
+                f"{path.name} has no combinations: give a header that names labels, and a line "
+                "each."
+            )
+        names = rows[0][1]
+        for place, row in rows:
+            if len(row) != len(names):
+                raise RuleError(
+                    f"{path.name} has {len(row)} values in line {place}, but its header names "
+                    f"{len(names)} labels."
+                )
+        return cls._table(names, [row for _, row in rows[1:]], path.name)
+
+    @classmethod
+    def _table(cls, names: Sequence[str], rows: Sequence[Sequence[str]], source: str) -> Rules:
+        table = Table(tuple(names), tuple(dict.fromkeys(map(tuple, rows))))
+        return cls((Rule(table_text(table), source, table),))
 
     @classmethod
     def suggest(
@@ -282,9 +323,7 @@ class Rules:
             If a rule does not fit the labels, or if nothing can obey all rules: the message names
             rules that contradict each other.
         """
-        found = CompiledRules.of(
-            space, [rule.expression for rule in self.rules], [f"{rule}" for rule in self.rules]
-        )
+        found = CompiledRules.of(space, [(rule.expression, str(rule)) for rule in self.rules])
         core = found.contradiction()
         if core:
             listed = "; ".join(map(str, (self.rules[place] for place in core)))
@@ -315,9 +354,12 @@ class Rules:
             space, codes = LabelSpace.infer(Y, names)
         else:
             codes = space.encode(Y)
-        nodes = self.compiled(space).nodes
-        broken = np.array([~node.may_hold(codes) for node in nodes]).reshape(len(nodes), len(codes))
-        rows, place = np.nonzero(broken.T)
+        return self.broken_by(codes, self.compiled(space))
+
+    def broken_by(self, codes: Codes, compiled: CompiledRules) -> Violations:
+        """Say which codes (n, d) break which rules; for library code."""
+        broken = [~node.may_hold(codes) for node in compiled.nodes]
+        rows, place = np.nonzero(np.reshape(broken, (len(self), len(codes))).T)
         return Violations(rows, place, self)
 
 
@@ -348,33 +390,20 @@ def _without_comment(line: str) -> str:
     return line.strip()
 
 
-def _read_csv(path: Path) -> list[list[str]]:
+def _read(path: Path) -> str:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return list(csv.reader(file))
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise RuleError(f"{path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise RuleError(f"{path} is not in UTF-8: save it in that encoding.") from None
 
 
-def _allowed_file(path: Path) -> list[Rule]:
-    rows = [row for row in _read_csv(path) if row]
-    if len(rows) < 2:
-        raise RuleError(
-            f"{path.name} has no combinations: give a header that names labels, and a line each."
-        )
-    bad = next((n for n, row in enumerate(rows, 1) if len(row) != len(rows[0])), None)
-    if bad:
-        raise RuleError(
-            f"{path.name} has {len(rows[bad - 1])} values in line {bad}, but its header names "
-            f"{len(rows[0])} labels."
-        )
-    cells = [[cell.strip() for cell in row] for row in rows]
-    return [_table_rule(tuple(cells[0]), cells[1:], path.name)]
-
-
-def _table_rule(names: Sequence[str], rows: Sequence[Sequence[str]], source: str) -> Rule:
-    table = Table(tuple(names), tuple(dict.fromkeys(map(tuple, rows))))
-    return Rule(table_text(table), source, table)
+def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the lines that are not blank, by number, as stripped cells."""
+    reader = csv.reader(_read(path).splitlines(keepends=True))
+    rows = ([cell.strip() for cell in row] for row in reader)
+    return [(reader.line_num, row) for row in rows if any(row)]
 
 
 def _suggested(space: LabelSpace, codes: Codes, min_support: int) -> list[Suggestion]:

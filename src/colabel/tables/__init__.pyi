@@ -13,8 +13,8 @@ from colabel.tables.model import TableModel as TableModel
 from colabel.tables.model_names import ESTIMATOR_NAMES as ESTIMATOR_NAMES
 from colabel.tables.model_names import FEATURE_NAMES as FEATURE_NAMES
 from colabel.tables.model_names import MODEL_NAMES as MODEL_NAMES
-from colabel.tables.model_names import ModelName as ModelName
 from colabel.tables.model_names import make_model as make_model
+from colabel.tables.model_names import short_name as short_name
 from colabel.tables.predicting import AnswerFolder as AnswerFolder
 from colabel.tables.predicting import Asker as Asker
 from colabel.tables.predicting import PredictionRequest as PredictionRequest

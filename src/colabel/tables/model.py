@@ -49,7 +49,7 @@ from colabel.tables.columns import (
     date_numbers,
 )
 from colabel.tables.frame import Frame
-from colabel.tables.source import TableError
+from colabel.tables.source import TableError, written_value
 from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ _SCALE = Between(1e-300, 1e300)
 _MOST_CATEGORIES = 100  # of a column; rarer ones share a column
 _MOST_WORDS = 10_000  # of a text column
 _MOST_DENSE = 200  # features that are stored densely although most are zero
-_LONGEST = 40  # characters of a value that is shown
 
 
 @stored("number-table")
@@ -466,18 +465,9 @@ def terms_of_row(preprocessor: Preprocessor, frame: Frame, x: Any) -> FeatureTer
                 add(features, "columns that are 0")
             owner[features] = zeros
         else:
-            add(features, column.name, _shown(frame.column(column.name)[0]))
+            add(features, column.name, written_value(frame.column(column.name)[0]) or "missing")
     names, values = zip(*terms, strict=True)
     return FeatureTerms(names, values, owner)
-
-
-def _shown(value: Any) -> str:
-    if value is None or value != value:
-        return "missing"
-    if isinstance(value, str):
-        text = " ".join(value.split())
-        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-    return f"{value:.4g}"
 
 
 @stored("table-model")

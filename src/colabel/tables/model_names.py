@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -59,32 +59,19 @@ its mean, a category or a word as there or not. "gaussian" is naive Bayes for nu
 """
 
 
-class ModelName(NamedTuple):
-    """The short name of a model, and that of its features; "" for the columns alone."""
+def short_name(text: str) -> str:
+    """Return the short name of a model, and of the features before it, from any spelling.
 
-    model: str
-    features: str = ""
-
-    @classmethod
-    def read(cls, text: str) -> ModelName:
-        """Understand short and class names, in any case.
-
-        Examples
-        --------
-        >>> from colabel.tables.model_names import ModelName
-        >>> ModelName.read("KernelFeatures+CTBN")
-        ModelName(model='ctbn', features='kernel')
-        >>> print(ModelName.read("forest+PCC"), ModelName.read("MLkNN"))
-        forest+pcc mlknn
-        """
-        features, plus, model = text.rpartition("+")
-        name = cls(_known(model.strip(), MODEL_NAMES, "model"))
-        if not plus:
-            return name
-        return name._replace(features=_known(features.strip(), FEATURE_NAMES, "kind of features"))
-
-    def __str__(self) -> str:
-        return f"{self.features}+{self.model}" if self.features else self.model
+    Examples
+    --------
+    >>> from colabel.tables import short_name
+    >>> short_name("KernelFeatures+CTBN"), short_name("MLkNN")
+    ('kernel+ctbn', 'mlknn')
+    """
+    features, plus, model = text.rpartition("+")
+    name = _known(model.strip(), MODEL_NAMES, "model")
+    before = _known(features.strip(), FEATURE_NAMES, "kind of features") if plus else ""
+    return f"{before}{plus}{name}"
 
 
 def _known(name: str, kinds: Mapping[str, type], what: str) -> str:
@@ -138,9 +125,9 @@ def make_model(
     >>> model[0]
     KernelFeatures(width=2.0)
     """
-    read = ModelName.read(name)
+    features, _, kind = short_name(name).rpartition("+")
     values = dict(settings or {})
-    of_features = _taken(values, f"{read.features}.") if read.features else {}
+    of_features = _taken(values, f"{features}.") if features else {}
     of_sets = _taken(values, "conformal.") if conformal else {}
     base = values.get("estimator")
     if isinstance(base, str):
@@ -149,10 +136,10 @@ def make_model(
         raise TableError(
             f"estimator is {base!r}: give a classifier, or one of {', '.join(ESTIMATOR_NAMES)}."
         )
-    model = _made(MODEL_NAMES[read.model](), seed, values)
+    model = _made(MODEL_NAMES[kind](), seed, values)
     decision = model.get_params(deep=False).get("decision", "subset")
-    if read.features:
-        model = make_pipeline(_made(FEATURE_NAMES[read.features](), seed, of_features), model)
+    if features:
+        model = make_pipeline(_made(FEATURE_NAMES[features](), seed, of_features), model)
     if not conformal:
         return model
     return _made(ConformalSets(model, decision=decision), seed, of_sets)

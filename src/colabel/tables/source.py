@@ -88,6 +88,14 @@ def shown(text: str, limit: int = 60) -> str:
     return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
+def written_value(value: Any, digits: int = 4, limit: int = 40) -> str:
+    """Write a number or text of a table for people, cut short; nothing where it is missing."""
+    if value is None or value != value:
+        return ""
+    text = " ".join(value.split()) if isinstance(value, str) else f"{value:.{digits}g}"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def listed(names: Sequence[str], limit: int = 6) -> str:
     """Quote the first of some names for an error message."""
     return ", ".join(map(repr, names[:limit])) + (", …" if len(names) > limit else "")

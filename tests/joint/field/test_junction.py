@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from colabel.joint import PairwiseField
-from colabel.joint.elimination import eliminate
+from colabel.joint.elimination import eliminate, eliminate_listed
+from colabel.joint.field._engine import FieldOptions, JunctionTree
+from colabel.joint.field._tables import FieldTables
 from tests.joint.oracle import make_space
 
 
@@ -143,3 +145,51 @@ def test_against_pyagrum_on_thirty_labels(kind, rng, seed):
             np.testing.assert_allclose(mine[row], theirs, atol=1e-10)
         for mine, theirs in zip(joint.edge_tables(), pairs, strict=True):
             np.testing.assert_allclose(mine[row], theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_listed_states_give_what_whole_tables_give(seed):
+    """Pairs of values that are impossible in every row: all answers of both eliminations agree."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, size=rng.integers(1, 8))
+    d = len(sizes)
+    edges = tuple((i, j) for i in range(d) for j in range(i + 1, d) if rng.random() < 0.5)
+
+    def scores(n_rows, *shape):
+        zeros = np.where(rng.random(shape) < rng.choice([0.0, 0.2, 0.4]), -np.inf, 0.0)
+        return rng.normal(size=(n_rows, *shape)) + zeros
+
+    unary = tuple(rng.normal(size=(3, k)) for k in sizes)
+    tables = tuple(scores(rng.choice([1, 3]), sizes[i], sizes[j]) for i, j in edges)
+    field = FieldTables(unary, edges, tables)
+    whole = JunctionTree(field, FieldOptions(), eliminate(field.cardinalities, edges, 10**6))
+    order = eliminate_listed(field.cardinalities, edges, field.possible, 10**6)
+    listed = JunctionTree(field, FieldOptions(), order)
+    assert order.n_entries <= whole._elimination.n_entries
+    log_partition = whole.sums().log_partition
+    np.testing.assert_allclose(listed.sums().log_partition, log_partition)
+    if np.isneginf(log_partition).any():
+        return
+    pairs = zip(
+        [*whole.sums().marginals, *whole.edge_tables(), whole.entropy()],
+        [*listed.sums().marginals, *listed.edge_tables(), listed.entropy()],
+        strict=True,
+    )
+    for expected, found in pairs:
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    for k in (1, 2, 7):
+        (expected, score), (codes, found) = whole.k_best(k), listed.k_best(k)
+        np.testing.assert_allclose(found, score)
+        np.testing.assert_array_equal(codes[score > -np.inf], expected[score > -np.inf])
+        assert all(len(np.unique(row, axis=0)) == len(row) for row in codes)
+    drawn = listed.sample(1000, rng)
+    assert np.isfinite(field.score(drawn)).all()
+    for i, prob in enumerate(whole.sums().marginals):
+        share = (drawn[:, :, i, None] == np.arange(sizes[i])).mean(axis=0)
+        np.testing.assert_allclose(share, prob, atol=0.08)
+
+
+def test_too_many_states_are_not_listed(rng):
+    field = field_on(nx.complete_graph(8), rng)
+    possible = FieldTables(*field).possible
+    assert eliminate_listed(field.cardinalities, field.edges, possible, 100) is None

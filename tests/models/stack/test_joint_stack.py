@@ -345,7 +345,7 @@ class Late(PCC):
 def test_a_member_that_overstays_is_stopped():
     X, Y = rows(200)
     members = [("late", Late(C=0.1)), *FAST]
-    with pytest.warns(UserWarning, match="'late' is left out of the stack: The time limit is over"):
+    with pytest.warns(UserWarning, match="'late' is left out of the stack"):
         model = JointStack(members, cv=2, random_state=0, time_limit=4.0).fit(X, Y)
     assert set(model.member_names_) <= {"alone", "tree"}
     assert "late" not in model.held_out_log_loss_
@@ -359,8 +359,8 @@ def test_costs_are_measured_on_some_rows():
     Counted.fits = 0
     space, _ = LabelSpace.infer(Y)
     measure_costs(members, data, folds, space, 12, 0.5, 0)
-    assert 0 < members[0].seconds(4000) < members[0].seconds(40_000) < 1e3
-    assert members[1].seconds(4000) > 2 * members[0].seconds(4000)
+    for member in members:  # also of one that would never end
+        assert 0 < member.seconds(200) <= member.seconds(4000) < np.inf
     assert Counted.fits <= 2 * 2 * 5 + 1  # a fold and all rows of 200, 400, ... 3,200 at most
 
 

@@ -17,8 +17,9 @@ from colabel.core.threads import map_threads
 from colabel.joint import elimination as passes
 from colabel.joint._long_sums import long_sum, rounded
 from colabel.joint.base import EXACT, Exactness, common
-from colabel.joint.elimination import Elimination
+from colabel.joint.elimination import Elimination, ListedElimination
 from colabel.joint.field._tables import FieldTables
+from colabel.joint.user_terms import fill_impossible
 from colabel.joint.vectors.vector_list import drawn_entries, leading_entries
 from colabel.labels import all_vectors
 
@@ -293,10 +294,9 @@ class JunctionTree(FieldEngine):
             single, pairs = [np.empty(0)] * field.n_labels, [np.empty(0)] * len(owner)
             entropy = np.zeros(total.shape[-1])
             for v, prob in passes.downward(elimination, conditionals):
-                axes = elimination.axes(v)
-                single[v] = passes.summed(prob, axes, (v,)).T
+                single[v] = elimination.marginal(v, prob, (v,)).T
                 for e in edges_of[v]:
-                    pairs[e] = passes.summed(prob, axes, field.edges[e]).transpose(2, 0, 1)
+                    pairs[e] = elimination.marginal(v, prob, field.edges[e]).transpose(2, 0, 1)
                 if field.is_far:
                     entropy -= passes.expected_log(prob, conditionals[v])
             return np.atleast_2d(total).T, entropy, *single, *pairs
@@ -319,20 +319,19 @@ def own_tables(field: FieldTables, elimination: Elimination, far: bool = False) 
 
     An edge enters at that end of it which is eliminated first.
     """
-    place, axes = elimination.place, elimination.axes
-    terms = [[passes.aligned(unary.T, (v,), axes(v))] for v, unary in enumerate(field.unary)]
+    place = elimination.place
+    terms = [[elimination.own(v, unary.T)] for v, unary in enumerate(field.unary)]
     for (i, j), table in zip(field.edges, field.tables, strict=True):
         pair = table.transpose(1, 2, 0)
         first, second = (i, j) if place[i] < place[j] else (j, i)
         pair = pair if first == i else pair.transpose(1, 0, 2)
-        terms[first].append(passes.aligned(pair, (first, second), axes(first)))
+        terms[first].append(elimination.own(first, pair, second))
     tables = []
     for v, own in enumerate(terms):
-        shape = (*elimination.shape(v), field.n_rows)
+        tables.append(elimination.empty(v, field.n_rows))
         if far:
-            tables.append(long_sum(own, shape))
+            tables[v] = long_sum(own, tables[v].shape)
             continue
-        tables.append(np.zeros(shape))
         for term in own:
             tables[v] += term
     return tables
@@ -353,7 +352,12 @@ def k_best_rows(
 
     chunks = row_slices(field.n_rows, _CHUNK_ELEMENTS, elimination.n_entries * k)
     parts = map_threads(work, chunks, options.n_jobs, lambda: None)
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    codes, scores = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if isinstance(elimination, ListedElimination):
+        codes = np.pad(codes, ((0, 0), (0, k - codes.shape[1]), (0, 0)))
+        scores = np.pad(scores, ((0, 0), (0, k - scores.shape[1])), constant_values=-np.inf)
+        fill_impossible(codes, (scores > -np.inf).sum(axis=1), elimination.sizes)
+    return codes, scores
 
 
 Answer = TypeVar("Answer")

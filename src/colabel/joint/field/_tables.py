@@ -73,6 +73,14 @@ class FieldTables:
         return any(bool(np.isneginf(part).any()) for part in (*self.unary, *self.tables))
 
     @cached_property
+    def possible(self) -> tuple[bytes, ...]:
+        """Which values (K_i,) and pairs (K_i, K_j) are possible in some row, as bytes of flags."""
+        every = (*self.unary, *self.tables)
+        return tuple(
+            (~np.isneginf(part).all(axis=0, where=self.n_rows > 0)).tobytes() for part in every
+        )
+
+    @cached_property
     def is_far(self) -> bool:
         """Whether some score is so far from zero that sums of scores need more than a double."""
         return is_far((*self.unary, *self.tables))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
 from colabel.joint.base import Joint, common
-from colabel.joint.elimination import Elimination, eliminate, merged
+from colabel.joint.elimination import Elimination, eliminate, eliminate_listed, merged
 from colabel.joint.field._engine import (
     ComponentReport,
     Engine,
@@ -32,6 +32,8 @@ from colabel.rules import CompiledRules
 
 # In the time of one table entry in variable elimination, enumeration does this many vectors.
 _ENTRY_COST = 8
+# Above so many entries it is looked whether most of them are impossible in every row.
+_MANY_ENTRIES = 1 << 12
 
 
 def engine_of(
@@ -68,6 +70,10 @@ def engine_of(
     if options.engine == "enumeration":
         return Enumeration(field, options)
     elimination = eliminated(most)
+    if field.has_zeros and (elimination is None or elimination.n_entries > _MANY_ENTRIES):
+        listed = eliminate_listed(field.cardinalities, field.edges, field.possible, most)
+        if listed and (elimination is None or 4 * listed.n_entries < elimination.n_entries):
+            return JunctionTree(field, options, listed)
     if options.engine == "junction_tree":
         _require(elimination is not None, field, options, "the tables of a row")
     if elimination is None:
@@ -226,6 +232,7 @@ class PairwiseField(Joint):
         options: FieldOptions,
         row_keys: NDArray[np.uint64],
         start: Codes,
+        like: Sequence[tuple[Indices, FieldEngine]] = (),
     ) -> None:
         super().__init__(space, field.n_rows)
         self._field = field
@@ -233,19 +240,27 @@ class PairwiseField(Joint):
         self._row_keys = row_keys
         self._start = start
         # the labels of each connected component, ascending, and the engine that answers for them
-        self._parts = [
-            (labels, engine_of(field.restricted(labels), options, row_keys, start[:, labels]))
-            for labels in field.components()
-        ]
+        self._parts: list[tuple[Indices, FieldEngine]] = []
+        for labels in field.components():
+            part = field.restricted(labels), start[:, labels]
+            engine = next((e for known, e in like if known[0] == labels[0]), None)
+            if isinstance(engine, JunctionTree):  # whatever is impossible in these rows
+                self._parts.append((labels, engine._of(part[0])))
+            else:
+                self._parts.append((labels, engine_of(part[0], options, row_keys, part[1])))
         self.exact = common(engine.exact for _, engine in self._parts)
         self.how = self._sentence()
 
     def _with(
-        self, field: FieldTables, row_keys: NDArray[np.uint64], start: Codes
+        self,
+        field: FieldTables,
+        row_keys: NDArray[np.uint64],
+        start: Codes,
+        like: Sequence[tuple[Indices, FieldEngine]] = (),
     ) -> PairwiseField:
         """Return a field answered the same way, from tables that need no check."""
         joint = PairwiseField.__new__(PairwiseField)
-        joint._set(self.space, field, self._options, row_keys, start)
+        joint._set(self.space, field, self._options, row_keys, start, like)
         return joint
 
     # What and how
@@ -409,7 +424,8 @@ class PairwiseField(Joint):
 
     def rows(self, index: Rows) -> PairwiseField:
         """Return the joint of some of the rows."""
-        return self._with(self._field.rows(index), self._row_keys[index], self._start[index])
+        field = self._field.rows(index)
+        return self._with(field, self._row_keys[index], self._start[index], self._parts)
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""

@@ -425,7 +425,7 @@ def measure_costs(
                     trial.finish(some, labels, {})
             except TimeoutError:
                 # at least so long: a deadline will say if it is longer
-                return [2 * max(time.monotonic() - clock[0], most / len(members))] * 2
+                return [2 * max(end - clock[0], most / len(members))] * 2
         clock += [time.monotonic()] * (4 - len(clock))
         begun, asked, finished = np.diff(clock).tolist()
         return [begun, len(numbers) * asked + finished]
