@@ -205,6 +205,10 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
         said = f"A label is predicted above its threshold: {', '.join(shown)}{more}."
         console.print(escape(said))
         inner = inner.estimator_
+    if hasattr(inner, "class_priors_"):
+        priors = zip(model.label_names_, inner.class_priors_.tolist(), strict=True)
+        shown = [f"{name} {prior:.0%}" for name, prior in priors if prior >= 0]
+        console.print(escape(f"Estimated share of rows with a label: {', '.join(shown)}."))
     if hasattr(inner, "calibration_"):
         temperature, price = inner.calibration_.temperature, inner.calibration_.price_of_new
         off = f", and {price:.2f} nats off a label set that no row has" if price > 0 else ""
