@@ -202,8 +202,7 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
         pairs = zip(model.label_names_, inner.thresholds_.tolist(), strict=True)
         shown = [f"{name} {cut:.2f}" for name, cut in list(pairs)[:_MOST_THRESHOLDS]]
         more = ", …" if len(inner.thresholds_) > len(shown) else ""
-        said = f"A label is predicted above its threshold: {', '.join(shown)}{more}."
-        console.print(escape(said))
+        console.print(escape(f"Labels are predicted above thresholds: {', '.join(shown)}{more}."))
         inner = inner.estimator_
     if hasattr(inner, "class_priors_"):
         priors = zip(model.label_names_, inner.class_priors_.tolist(), strict=True)
