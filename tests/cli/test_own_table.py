@@ -151,7 +151,7 @@ def test_fit_with_thresholds_and_calibration(folder):
     result = run("fit", folder / "some.csv", "-l", LABELS, *options)
     text = " ".join(result.stdout.split())
     assert "ThresholdedClassifier(MLkNN) fitted in" in text
-    assert re.search(r"above its threshold: even 0\.\d\d, prime", text)
+    assert re.search(r"above thresholds: even 0\.\d\d, prime", text)
     assert "Calibrated on rows held out: temperature" in text
     model = colabel.load(target)
     rows = list(csv.DictReader(run("predict", target, folder / "some.csv").stdout.splitlines()))

@@ -204,9 +204,8 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
         more = ", …" if len(inner.thresholds_) > len(shown) else ""
         console.print(escape(f"Labels are predicted above thresholds: {', '.join(shown)}{more}."))
         inner = inner.estimator_
-    if hasattr(inner, "class_priors_"):
-        priors = zip(model.label_names_, inner.class_priors_.tolist(), strict=True)
-        shown = [f"{name} {prior:.0%}" for name, prior in priors if prior >= 0]
+    priors = zip(model.label_names_, getattr(inner, "class_priors_", ()), strict=False)
+    if shown := [f"{name} {prior:.0%}" for name, prior in priors if prior >= 0]:
         console.print(escape(f"Estimated share of rows with a label: {', '.join(shown)}."))
     if hasattr(inner, "calibration_"):
         temperature, price = inner.calibration_.temperature, inner.calibration_.price_of_new
