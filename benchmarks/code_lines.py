@@ -29,11 +29,11 @@ from benchmarks._common import ROOT
 SOURCE = ROOT / "src" / "colabel"
 # Code lines of rooms that are counted together; a comment gives the aim where it is not reached.
 CEILINGS = {
-    ("cli",): 1670,  # 1400
+    ("cli",): 1660,  # 1400
     ("report",): 1370,
     ("comparing",): 1670,  # 1200
     ("saving", "core"): 2310,  # 1300
-    ("tables", "datasets"): 3335,  # 2400
+    ("tables", "datasets"): 3325,  # 2400
     ("models",): 6900,
     ("preprocess",): 900,
     ("learn",): 6200,
