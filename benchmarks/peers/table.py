@@ -151,7 +151,7 @@ def value_of(cells: Sequence[str], measure: str) -> float:
 def full_table(table: SetTable, printed: dict[str, list[str]]) -> str:
     """Draw all methods of one set; those that were not run keep the line that they had."""
     best = {measure: table.best(measure) for measure in MEASURES}
-    header = ["method", *MEASURES, "log-loss of", "rows of P = 0", "CPU s a fold", "peak MB"]
+    header = ["method", *MEASURES, "log-loss of", "rows of P = 0", "CPU s per fold", "peak MB"]
     lines, not_run = [header, ["---"] * len(header)], []
     for name, method in METHODS.items():
         shown = f"**{name}**" if method.ours else name
@@ -196,7 +196,7 @@ def _figure(table: SetTable, measure: str, name: str, best: str | None) -> str:
 
 def summary(printed: Printed) -> str:
     """Draw the best peer beside ours on each set, from the lines of the page."""
-    lines = [["data", "measure", "best peer", "", MAIN, "difference"]]
+    lines = [["data", *(head for measure in SUMMED for head in (f"{measure}: best peer", MAIN))]]
     f1 = [["data", "micro", "macro", "row", "best peer", "best in print"]]
     for dataset, own in printed.items():
         if MAIN not in own:
@@ -208,10 +208,11 @@ def summary(printed: Printed) -> str:
             name = (min if measure in LOWER else max)(values, key=lambda n: values[n])
             return name, values[name]
 
+        line = [dataset]
         for measure in SUMMED:
-            (peer, value), ours = best(measure), value_of(own[MAIN], measure)
-            figures = [_short(value), _short(ours), f"{ours - value:+.3f}".replace("0.", ".")]
-            lines.append([dataset, measure, peer, *figures])
+            peer, value = best(measure)
+            line += [f"{peer} {_short(value)}", _short(value_of(own[MAIN], measure))]
+        lines.append(line)
         if dataset in IN_PRINT:
             ours_f1 = [_short(value_of(own[MAIN], f"{kind} F1")) for kind in F1S]
             peers = " / ".join(_short(best(f"{kind} F1")[1]) for kind in F1S)
