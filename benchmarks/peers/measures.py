@@ -96,11 +96,6 @@ def paired_error(one: Measured, other: Measured) -> float:
     return float(difference.std(ddof=1) / np.sqrt(len(difference)))
 
 
-def is_better(measure: str, one: float, other: float) -> bool:
-    """Whether one value of a measure is better than another."""
-    return one < other if measure in LOWER else one > other
-
-
 def f1_cells(true: Codes, decided: Codes, cardinalities: Sequence[int]) -> tuple[Array, Array]:
     """2 tp and 2 tp + fp + fn of each row and label, (n, c) each.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -357,8 +358,34 @@ def test_tables_show_the_best_the_near_and_the_missing(tmp_path, rng, monkeypatc
     section = table.BENCHMARKS.read_text()
     assert "old" not in section
     assert section.endswith(f"{table.END}\n\n## Next\n")
-    assert "| toy | exact match | good | 1.000 | poor | 0.000 | -1.000 ± 0.000 |" in section
-    assert "| toy | log-loss | good | 1.000 | poor | 0.500 | **-0.500 ± 0.000** |" in section
+    assert "| toy | good 1.000 | .000 | good 1.000 | .000 | good 1.000 | .500 |" in section
+
+
+def test_lines_of_methods_that_were_not_run_again_stay(tmp_path, rng, monkeypatch):
+    fakes = {n: Method(n, LEARNERS["per label"], ours=n == "main") for n in ("peer", "main")}
+    monkeypatch.setattr(table, "METHODS", fakes)
+    monkeypatch.setattr(table, "MAIN", "main")
+    monkeypatch.setattr(table, "ORDER", ("toy", "other"))
+    data = folded(rng, ZERO_ONE)
+    pages = []
+    for methods in (["peer", "main"], ["main"]):
+        store = Store(tmp_path / methods[0])
+        for dataset in ("toy", "other")[: len(methods)]:
+            data.write(store.data_path(dataset))
+            for name in methods:
+                for fold in range(N_FOLDS):
+                    decided = data.codes if name == "peer" else 1 - data.codes
+                    own = record(data, name, fold, decided, versions={name: "1.0"})
+                    store.write(replace(own, cell=Cell(dataset, name, fold)))
+        tables = [found for name in ("toy", "other") if (found := table.gather(store, name))]
+        pages.append(table.page(store, tables, pages[-1] if pages else ""))
+    before, after = map(table.printed_lines, pages)
+    assert after["other"] == before["other"]
+    assert after["toy"]["peer"] == before["toy"]["peer"]
+    assert table.value_of(after["toy"]["main"], "exact match") == 0.0
+    assert "**" not in after["toy"]["main"][1]  # the best of those that ran, not of all
+    assert table.summary(before) == table.summary(after)
+    assert "Versions: main 1.0, peer 1.0." in pages[1]
 
 
 def test_a_page_without_markers_is_refused():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from colabel.core.progress import progress_bar
+from colabel.core.progress import deadline, progress_bar
 from colabel.core.threads import map_threads, n_threads
 
 
@@ -152,3 +152,12 @@ def test_calls_that_overlap_leave_blas_as_it_was():
         two.join()
     after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     assert after == before
+
+
+def test_threads_end_at_the_deadline_of_their_caller():
+    done = []
+    with deadline(0.0), pytest.raises(TimeoutError, match="The time limit is over"):
+        map_threads(done.append, [1, 2, 3, 4], 2, lambda: None)
+    assert not done
+    map_threads(done.append, [1, 2], 2, lambda: None)
+    assert sorted(done) == [1, 2]

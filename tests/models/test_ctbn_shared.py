@@ -34,7 +34,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
-    ("weighted", "missing"), [(False, 0.0), (True, 0.15)], ids=["whole", "weights and gaps"]
+    ("weighted", "missing"), [(False, 0.0), (True, 0.05)], ids=["whole", "weights and gaps"]
 )
 def test_folds(rng, case, weighted, missing):
     sizes, parents = CASES[case]

@@ -169,6 +169,13 @@ def test_one_row_keeps_one_half(rng):
     assert weighted.thresholds_.tolist() == [0.5] * 3
 
 
+class Unweighted(MLkNN):
+    """A model whose fit takes no weights."""
+
+    def fit(self, X, y=None):
+        return super().fit(X, y)
+
+
 def test_refusals(rng):
     X, Y = make_data(rng)
     with pytest.raises(TypeError, match="Perceptron has no joint"):
@@ -178,7 +185,7 @@ def test_refusals(rng):
     with pytest.raises(ValueError, match="X has 300 rows but y has 299"):
         ThresholdedClassifier(BinaryRelevance()).fit(X, Y[:-1])
     with pytest.raises(ValueError, match="does not accept sample_weight"):
-        ThresholdedClassifier(MLkNN()).fit(X, Y, sample_weight=np.arange(300))
+        ThresholdedClassifier(Unweighted()).fit(X, Y, sample_weight=np.arange(300))
 
 
 def test_the_rule_decides_as_predict_does(rng):

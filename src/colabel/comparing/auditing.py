@@ -215,21 +215,19 @@ def _evidence(
         strongest = [j for j in np.argsort(-nats, kind="stable")[:_TERMS] if nats[j] >= _LEAST]
         terms += [(checked.value_name(row, int(j)), float(nats[j])) for j in strongest]
     known = [j for j in np.flatnonzero(codes != MISSING).tolist() if j != label]
-    options: dict[str, Any] = {
-        "labels": [label],
-        "given": {j: checked.space.classes[j][codes[j]] for j in known},
-        "n_orders": _ORDERS,
-    }
+    given = {j: checked.space.classes[j][codes[j]] for j in known}
+    options: dict[str, Any] = {"labels": [label], "given": given, "n_orders": _ORDERS}
     other = rows_of(X, background)
     # columns that are not numbers, in a pipeline of the user's own, are not taken apart
     with contextlib.suppress(ValueError, TypeError, NotImplementedError):
         if isinstance(fitted, Pipeline) and isinstance(fitted[0], Preprocessor):
             x, around = (fitted[0].transform(rows) for rows in (own, other))
             columns = terms_of_row(fitted[0], own, x)
-            found = evidence_of_row(fitted[1:], x, around, columns, **options)
+            evidence = evidence_of_row(fitted[1:], x, around, columns, **options)
         else:
-            found = feature_evidence(fitted, own, background=other, **options)
-        sign = -1.0 if found.values[0] == codes[label] else 1.0
-        added = [(str(term), sign * term.log_odds) for term in found.terms(0) if "column" in term]
-        terms += [term for term in added if term[1] >= _LEAST][:_TERMS]
+            evidence = feature_evidence(fitted, own, background=other, **options)
+        sign = -1.0 if evidence.values[0] == codes[label] else 1.0
+        of_columns = [term for term in evidence.terms(0) if term.kind == "column"]
+        strong = [term for term in of_columns if sign * term.log_odds >= _LEAST]
+        terms += [(str(term), sign * term.log_odds) for term in strong[:_TERMS]]
     return sorted(terms, key=lambda term: -term[1])

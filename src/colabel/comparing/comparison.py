@@ -430,5 +430,5 @@ def _plain(result: ModelResult) -> dict[str, Any]:
         loss: {COMPARED[m].title: result.decided_mean(loss, m) for m in own}
         for loss, own in result.decisions.items()
     }
-    found: dict[str, Any] = plain({"title": result.title, **scores, "decisions": decisions})
-    return found
+    values: dict[str, Any] = plain({"title": result.title, **scores, "decisions": decisions})
+    return values

@@ -53,19 +53,19 @@ def dependence_graph(model: Any, X: Any) -> dict[str, Any] | None:
         return None
     unsure = np.array([1.0 - float((table**2).sum(axis=1).mean()) for table in tables])
     labels = np.sort(np.argsort(-unsure, kind="stable")[:_MOST_LABELS])
-    found = label_dependence(joint, labels.tolist())
-    least = max(_LEAST_NATS, float(found.nats.max()) / 50)
+    dependence = label_dependence(joint, labels.tolist())
+    least = max(_LEAST_NATS, float(dependence.nats.max()) / 50)
     edges = [
         {
             "from": int(i),
             "to": int(j),
-            "nats": float(found.nats[i, j]),
-            "given_on": float(found.given_on[i, j]),
-            "given_off": float(found.given_off[i, j]),
-            "back_on": float(found.given_on[j, i]),
-            "back_off": float(found.given_off[j, i]),
+            "nats": float(dependence.nats[i, j]),
+            "given_on": float(dependence.given_on[i, j]),
+            "given_off": float(dependence.given_off[i, j]),
+            "back_on": float(dependence.given_on[j, i]),
+            "back_off": float(dependence.given_off[j, i]),
         }
-        for i, j in np.argwhere(np.triu(found.nats >= least, 1))
+        for i, j in np.argwhere(np.triu(dependence.nats >= least, 1))
     ]
     return {
         "labels": [joint.space.names[i] for i in labels],
@@ -117,8 +117,8 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; what is not defined is None."""
-        found: dict[str, Any] = plain(vars(self))
-        return found
+        values: dict[str, Any] = plain(vars(self))
+        return values
 
     def matters_for(self, column: int, most: int = 3) -> list[str]:
         """Name the labels that a column matters for, with the sign of its effect."""

@@ -257,7 +257,7 @@ def _rankings(held_out: HeldOut) -> dict[str, float]:
 
 def _label_scores(held_out: HeldOut) -> list[LabelScores]:
     """Scores of each 0/1 label, or of each value of the class variables."""
-    found = []
+    scores_of_labels = []
     space, marginals = held_out.space, held_out.marginals
     for i, (name, values) in enumerate(zip(space.names, space.classes, strict=True)):
         known = held_out.true[:, i] != MISSING
@@ -273,8 +273,8 @@ def _label_scores(held_out: HeldOut) -> list[LabelScores]:
                 mean, error = float(probability.mean()), _gap(probability, true[asked])
             title = name if space.is_indicator else f"{name}={values[code]}"
             scores = float(precision), float(recall), float(f1)
-            found.append(LabelScores(title, int(true.sum()), *scores, mean, error))
-    return found
+            scores_of_labels.append(LabelScores(title, int(true.sum()), *scores, mean, error))
+    return scores_of_labels
 
 
 def _gap(probability: Array, true: Array, n_bins: int = 10) -> float:

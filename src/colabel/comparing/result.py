@@ -128,7 +128,7 @@ DECIDED_MEASURES = ("exact_match", "hamming_accuracy", "micro_f1", "macro_f1")
 
 THRESHOLDS = "thresholds"
 """The decision by a threshold of each label's own, beside those of `colabel.decide`."""
-_HARDLY = 0.1  # a label announced in less than this share of the rows that carry it
+_HARDLY = 0.1  # a label predicted in less than this share of the rows that carry it
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class ModelResult:
 
         Its name, the share of the rows held out that carry it, and of those that got it.
         """
-        found = []
+        named = []
         space, true, codes = self.held_out.space, self.held_out.true, self.held_out.codes
         for i, (name, classes) in enumerate(zip(space.names, space.classes, strict=True)):
             known = true[:, i] != MISSING
@@ -228,8 +228,8 @@ class ModelResult:
                 share, predicted = ((own[known, i] == code).mean() for own in (true, codes))
                 if predicted < _HARDLY * share:
                     of = name if space.is_indicator else f"{name}={classes[code]}"
-                    found.append((of, float(share), float(predicted)))
-        return sorted(found, key=lambda own: -own[1])
+                    named.append((of, float(share), float(predicted)))
+        return sorted(named, key=lambda own: -own[1])
 
 
 def plain(value: Any) -> Any:
@@ -272,7 +272,7 @@ def _by_thresholds(folds: Sequence[HeldOut]) -> list[Codes] | None:
 
 BASELINE = "baseline"
 _LISTED = 5
-_HARDLY_ANY = 0.05  # rows right as a whole, below which nothing is told apart by them
+_HARDLY_ANY = 0.05  # rows right as a whole, below which they do not distinguish models
 
 
 def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, str]:
@@ -400,7 +400,7 @@ def _listed(names: Sequence[str]) -> str:
 def warnings_about(result: ModelResult, decision: str) -> list[str]:
     """Return sentences about labels that a model hardly ever predicts, and what would help."""
     named = result.under_predicted()
-    found = []
+    sentences = []
     for what, own in (
         ("Never predicted", [one for one in named if not one[2]]),
         ("Hardly ever predicted", [one for one in named if one[2]]),
@@ -412,9 +412,9 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
                 for name, share, predicted in own[:_LISTED]
             ]
             more = f" and {len(own) - _LISTED:,} more" if len(own) > _LISTED else ""
-            found.append(f"{what}: {', '.join(said)}{more}.")
-    if not found or decision not in result.decisions:
-        return found
+            sentences.append(f"{what}: {', '.join(said)}{more}.")
+    if not sentences or decision not in result.decisions:
+        return sentences
     now = result.decided_mean(decision, "macro_f1")
     better = {
         loss: result.decided_mean(loss, "macro_f1")
@@ -426,9 +426,9 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
         how = "tuned thresholds (--thresholds)"
         if best != THRESHOLDS:
             how = f"the decision {best} (--decision {best})"
-        found.append(
+        sentences.append(
             f"With {how} the macro F1 would be {better[best]:.3f}, not {now:.3f} (exact match "
             f"{result.decided_mean(best, 'exact_match'):.3f}, not "
             f"{result.decided_mean(decision, 'exact_match'):.3f})."
         )
-    return found
+    return sentences

@@ -20,8 +20,8 @@ from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
 from colabel.joint.lds.network import sums_by_state
 from colabel.joint.vectors import WrittenOut
-from colabel.labels import MISSING, all_vectors
-from colabel.learn.conditional import TrainingData
+from colabel.labels import all_vectors
+from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.structure.bayes_network import (
     NetworkScore,
     Parents,
@@ -34,7 +34,6 @@ from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
     choose_smoothing,
-    complete_rows,
     fit_features,
 )
 from colabel.models.label_graph import LabelGraph
@@ -151,10 +150,7 @@ class EnsembleTables(NamedTuple):
 
 
 def ensemble_tables(rows: TrainingRows, parents: Parents, smoothing: float) -> EnsembleTables:
-    """Estimate all tables as smoothed frequencies.
-
-    A row counts for every pair of labels it has; for the features, if it has all labels.
-    """
+    """Estimate all tables as smoothed frequencies."""
     sizes, every = rows.cardinalities, range(len(rows.cardinalities))
 
     def log_rows(counts: Array) -> Array:
@@ -163,9 +159,8 @@ def ensemble_tables(rows: TrainingRows, parents: Parents, smoothing: float) -> E
 
     def label_table(*labels: int) -> Array:
         """Log P(last label | the one before), (K_r, K_i); (1, K_i) without one before."""
-        known = (rows.labels[:, labels] != MISSING).all(axis=1)
-        state, n_states = label_state(rows.labels[known], labels, sizes)
-        counts = np.bincount(state, rows.weight[known], minlength=n_states).astype(np.float64)
+        state, n_states = label_state(rows.labels, labels, sizes)
+        counts = np.bincount(state, rows.weight, minlength=n_states).astype(np.float64)
         return log_rows(counts.reshape(-1, sizes[labels[-1]]))
 
     vectors, _, values = rows.counts
@@ -381,7 +376,7 @@ class BayesNetEnsemble(JointClassifier):
         grid = checked_grid("smoothing", self.smoothing)
         if len(grid) == 1:
             return grid[0]
-        rows = self._rows(complete_rows(data, self._field_seed))
+        rows = self._rows(distinct_rows(data, self._field_seed))
 
         def score(left: Array, held_out: Indices) -> Array:
             kept = replace(rows, weight=left)

@@ -104,17 +104,13 @@ def class_weights(
     if mapped and any(not isinstance(each, Real) for each in class_weight.values()):
         asked = dict.fromkeys(range(space.n_labels))
         for name, own in class_weight.items():
-            asked[_position(space, name)] = own
+            try:
+                asked[space.index(name)] = own
+            except KeyError as error:
+                raise ValueError(f"class_weight: {error.args[0]}") from None
     else:
         asked = dict.fromkeys(range(space.n_labels), class_weight)
     return tuple(_weights(asked[i], space, i, own) for i, own in enumerate(counts))
-
-
-def _position(space: LabelSpace, name: Any) -> int:
-    try:
-        return space.index(name)
-    except KeyError as error:
-        raise ValueError(f"class_weight: {error.args[0]}") from None
 
 
 def _weights(asked: Any, space: LabelSpace, label: int, counts: Array) -> Array:
@@ -134,13 +130,6 @@ def _weights(asked: Any, space: LabelSpace, label: int, counts: Array) -> Array:
             )
         weights[code] = float(weight)
     return weights
-
-
-def one_label(data: TrainingData, label: int, weights: Array) -> TrainingData:
-    """Return the data of a label alone, its rows weighted by the values (K,) that they have."""
-    codes = data.codes[:, label]
-    of_row = np.where(codes == MISSING, 1.0, weights[codes]) * data.row_weights
-    return TrainingData(data.X, codes[:, None], data.cardinalities[label : label + 1], of_row)
 
 
 @stored("binary-relevance")
@@ -210,7 +199,10 @@ class BinaryRelevance(Regressions):
         weights = class_weights(self.class_weight, self.label_space_, data.value_counts)
 
         def fit_one(label: int) -> tuple[Any, Indices]:
-            return _fitted(learner, one_label(data, label, weights[label]), folds)
+            codes, size = data.codes[:, label], data.cardinalities[label]
+            of_row = np.where(codes == MISSING, 1.0, weights[label][codes]) * data.row_weights
+            own = TrainingData(data.X, codes[:, None], (size,), of_row)
+            return _fitted(learner, own, folds)
 
         threads = self.n_jobs if self.estimator is None else self.n_jobs or 1
         labels = range(data.n_labels)
@@ -436,8 +428,12 @@ class StackedBinaryRelevance(MayLackProbabilities):
         folds = make_folds(data, self.cv, self._seed())
         first_choice = choose(learning, folds)
         crossed = self.first_layer == "cross_validated" and can_hold_out(folds)
-        if crossed:
-            self._require_every_row(folds)
+        if crossed and not folds.covers:
+            raise ValueError(
+                f"cv={self.cv!r} never holds out some of the rows, so they have"
+                " no cross-validated outputs. Give a number of folds or splits that hold out every"
+                " row once, or set first_layer='in_sample'."
+            )
         first = FirstLayer(learning, folds, first_choice, self._columns, crossed)
         choice = np.zeros(data.n_labels, dtype=np.intp)
         if learning.needs_choice and can_hold_out(folds):
@@ -451,14 +447,6 @@ class StackedBinaryRelevance(MayLackProbabilities):
     def _joint(self, X: Any) -> Joint:
         extra = self._columns(self.first_models_.log_prob(X))
         return Independent(self.label_space_, self.models_.log_prob(X, extra))
-
-    def _require_every_row(self, folds: Folds) -> None:
-        if not folds.covers:
-            raise ValueError(
-                f"cv={self.cv!r} never holds out some of the rows, so they have"
-                " no cross-validated outputs. Give a number of folds or splits that hold out every"
-                " row once, or set first_layer='in_sample'."
-            )
 
     def _columns(self, log_tables: list[NDArray[Any]]) -> Array:
         """What the first layer passes on (n, e), from log-probabilities (n, K_i).

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from colabel.core.arrays import (
     Array,
@@ -15,7 +14,6 @@ from colabel.core.arrays import (
     Flags,
     Rows,
     column_owner,
-    is_sparse,
     label_columns,
     n_label_columns,
 )
@@ -36,6 +34,7 @@ from colabel.models.learning import (
     can_hold_out,
     choose,
     dependence,
+    label_features,
     make_folds,
 )
 from colabel.models.with_estimator import (
@@ -125,25 +124,13 @@ class EstimatorConditionals:
         """Return log p(y_i = v | x, y_-i), (m, n, K_i), for label vectors (m, n, d)."""
         n_vectors, n_rows, n_labels = labels.shape
         columns = coded_columns(labels.reshape(-1, n_labels), self.cardinalities, self.coding)
-        log_prob = self.models.models[i].log_prob(_repeated(self.X, n_vectors), columns)
+        every = np.tile(np.arange(n_rows), n_vectors)
+        log_prob = self.models.models[i].log_prob(self.X[every], columns)
         return np.asarray(log_prob, dtype=np.float64).reshape(n_vectors, n_rows, -1)
 
     def rows(self, index: Rows) -> EstimatorConditionals:
         """Return the conditionals of some of the rows."""
         return EstimatorConditionals(self.models, self.X[index], self.cardinalities, self.coding)
-
-
-def _repeated(X: Any, times: int) -> Any:
-    if times == 1:
-        return X
-    return sp.vstack([X] * times, format="csr") if is_sparse(X) else np.tile(X, (times, 1))
-
-
-def allowed_columns(cardinalities: Sequence[int]) -> Flags:
-    """Which label columns each conditional may use, (d, e): those of the other labels."""
-    owner = column_owner(cardinalities)
-    others: Flags = owner != np.arange(len(cardinalities))[:, None]
-    return others
 
 
 @stored("cdn")
@@ -292,7 +279,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         probable = has_probabilities(estimator)
         learner = self._learner(estimator if probable else HardDecisions(estimator))
         self.seed_ = self._seed()
-        data = completed_by_chain(data, self.seed_, self.n_jobs)
+        data = completed_by_chain(data, self.seed_, self.n_jobs, known_targets=True)
         folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
         group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
@@ -312,14 +299,14 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
     def _allowed(self, learner: ConditionalLearner, data: TrainingData, folds: Folds) -> Flags:
         """Return which label columns each conditional may use, (d, e)."""
-        allowed = allowed_columns(data.cardinalities)
+        owner = column_owner(data.cardinalities)
+        allowed: Flags = owner != np.arange(data.n_labels)[:, None]
         every = data.n_labels - 1
         if self.max_parents is None or self.max_parents >= every or not can_hold_out(folds):
             return allowed
         learning = learner.on(data)
         worth = dependence(learning, folds, choose(learning, folds))
-        chosen = best_candidates(worth, self.max_parents)
-        of_columns: Flags = chosen[column_owner(data.cardinalities)].T
+        of_columns: Flags = best_candidates(worth, self.max_parents)[owner].T
         return allowed & of_columns
 
     def _check_parameters(self) -> None:
@@ -392,4 +379,4 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
 
 def _own_columns(data: TrainingData, coding: LabelCoding) -> Array:
-    return coded_columns(data.codes, data.cardinalities, coding)
+    return coded_columns(label_features(data), data.cardinalities, coding)

@@ -42,6 +42,7 @@ from colabel.learn.structure.screening import best_candidates, maximum_branching
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.learning import (
+    CompletedData,
     can_hold_out,
     choose,
     everything,
@@ -111,7 +112,6 @@ _CHEAP_ROWS = 1 << 24
 _MOST_PAIRS = 10_000  # of however few rows: each pair has its regressions
 _CHEAP_PAIRS = 100
 _AUTO_PARENTS = 10
-_MANY_MISSING = 0.4  # share of labels: fewer are left out, more are drawn
 _ROUNDING = 2.0**-40  # of a sum of log-probabilities, relative
 
 
@@ -144,9 +144,12 @@ class Search:
     choices: dict[tuple[int, int], Indices] = field(default_factory=dict)
     offsets: tuple[Array, ...] | None = None
 
-    def best_tree(self, errors: float) -> Indices:
-        """Parents (d,) of the branching of largest gain, less some standard errors of every arc."""
-        worth = self.gains - errors * np.sqrt(self.noise)
+    def best_tree(self, errors: Array | float) -> Indices:
+        """Parents (d,) of the branching of largest gain, less some standard errors of every arc.
+
+        They may be given for each parent (d,).
+        """
+        worth = self.gains - np.reshape(errors, (-1, 1)) * np.sqrt(self.noise)
         # sums of the same terms in another order differ by rounding, which must not make an arc
         unit = _ROUNDING * max(1.0, float(np.abs(self.alone).max()))
         worth = np.rint(worth / unit) * unit
@@ -301,6 +304,16 @@ def _children(data: TrainingData, parent: int, value: int, children: Indices) ->
     return RowGroup(data.rows_with(parent, value), children)
 
 
+def arc_errors(data: TrainingData) -> Array:
+    """Return how many standard errors (d,) the arcs from each label must gain.
+
+    More where parents are drawn: a parent drawn given its child speaks for the arc, and each value
+    of the parent has a regression that was chosen among several.
+    """
+    drawn = data.missing_labels[0] / data.codes.size if isinstance(data, CompletedData) else 0.0
+    return 1.0 + drawn * np.asarray(data.cardinalities)
+
+
 class FittedTree(NamedTuple):
     """The classifiers of a tree.
 
@@ -399,8 +412,10 @@ class CTBN(StacksEstimator):
     A parent value with fewer than `min_rows` rows shares the classifier without parent. A child
     that never varies among the rows of a parent value gets a constant probability, smoothed
     towards its frequency in all rows. Rows with missing labels serve the labels they have; where
-    more than 40 % of all labels are missing, they are drawn given those that are there, from a
-    chain, unless the rows are in Dask arrays.
+    more than a tenth of all labels is missing (40 % for "separate" pairs), parents that a row lacks
+    are drawn given its other labels, from a chain, and arcs must gain more: with half of all labels
+    missing one standard error more for a parent of two values, two more for one of four. Rows in
+    Dask arrays do not count for arcs from parents that they lack.
 
     Parameters
     ----------
@@ -490,10 +505,11 @@ class CTBN(StacksEstimator):
         estimator = self._conditional_estimator()
         learner = self._learner(estimator)
         seed = self._seed()
-        many = data.missing_labels[0] > _MANY_MISSING * data.n_rows * data.n_labels
+        # where many rows lack one label of a pair, too few have both
+        many = (0.1 if self.pairs == "shared" else 0.4) * data.n_rows * data.n_labels
         in_chunks = is_chunked(data)
-        if many and not in_chunks:  # too few rows have both labels of a pair
-            data = completed_by_chain(data, seed, self.n_jobs)
+        if data.missing_labels[0] > many and not in_chunks:
+            data = completed_by_chain(data, seed, self.n_jobs, known_targets=True)
         folds = make_folds(data, self.cv, seed)
         learning = learner.on(self._stacked(data, folds, seed))
         linear = cast(LinearLearning, learning) if estimator is None else None
@@ -505,7 +521,7 @@ class CTBN(StacksEstimator):
                 data
             )
         search = search_arcs(trial, folds, self.min_rows, shared, most)
-        self.tree_ = search.best_tree(0.0 if shared is None else 1.0)
+        self.tree_ = search.best_tree(arc_errors(data) if shared is not None else 0.0)
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
         self.edge_gains_ = search.gains / data.total_weight

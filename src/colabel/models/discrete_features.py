@@ -16,8 +16,6 @@ from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import ASCENDING, Between, check_that, stored
 from colabel.joint.lds.network import FeatureColumns
-from colabel.labels import MISSING
-from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.preprocess import FeatureBins
 
 
@@ -93,12 +91,6 @@ def check_bins(bins: object) -> None:
     """Refuse numbers of bins that make no sense."""
     if bins is not None:
         check_integer("bins", bins, 2, "None for features that are discrete already")
-
-
-def complete_rows(data: TrainingData, seed: int) -> TrainingData:
-    """Rows with all their labels, equal ones merged, in random order."""
-    complete = np.flatnonzero((data.codes != MISSING).all(axis=1))
-    return distinct_rows(data.take(complete), seed)
 
 
 def feature_position(feature: str | int, names: Sequence[str] | None, n_features: int) -> int:

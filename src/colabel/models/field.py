@@ -195,16 +195,19 @@ class FieldModel(Penalised):
     def _field_learner(self, data: TrainingData) -> FieldLearner:
         """Return the learner that the parameters ask for, after checking them."""
 
-    def _learn(self, data: TrainingData) -> None:
+    def _learn(self, data: Any) -> None:
         check_table_sizes(data, self.label_names_)
         seed = self._seed()
+        n_missing = data.missing_labels[0]
         data = completed_by_chain(data, seed, self.n_jobs)
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, seed)
-        linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
+        regressions = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+        linear = regressions.on(data)
         taken = self.__dict__.pop("_taken", None)
         if taken is None:
-            choice = choose(linear, folds)
+            known = data.known_targets() if n_missing else data
+            choice = choose(regressions.on(known), folds)
         else:
             choice = (linear.learner.grid == taken[:, None]).argmax(axis=1)
         self.models_ = linear.fit([everything(data)], [choice])

@@ -66,14 +66,30 @@ class CompletedData(TrainingData):
         The rows as they were given.
     source : (n,)
         The row of `origin` behind each. Copies of a row share a fold.
+    drawn : (n, d) or None
+        Labels as parents and features, where `codes` has only the known ones.
     """
 
     origin: Any = None
     source: Any = None
+    drawn: Any = None
 
     def take(self, rows: Indices | Flags | slice) -> Self:
         """Return some of the rows, by position or mark."""
-        return replace(super().take(rows), source=self.source[rows])
+        drawn = None if self.drawn is None else self.drawn[rows]
+        return replace(super().take(rows), source=self.source[rows], drawn=drawn)
+
+    def known_targets(self) -> Self:
+        """Return the rows with draws as parents and features, not as targets.
+
+        A target drawn from a model is easier to predict than a true one, so that penalties would
+        be chosen too weak.
+        """
+        return replace(self, codes=self.origin.codes[self.source], drawn=self.codes)
+
+    def rows_with(self, label: int, value: int) -> Indices:
+        """Positions of the rows that have a value of a label, known or drawn."""
+        return np.flatnonzero(label_features(self)[:, label] == value)
 
     def random_folds(self, cv: int | float, seed: int) -> Folds:
         """Assign the rows as they were given to folds."""
@@ -176,7 +192,13 @@ def with_label_columns(data: TrainingData) -> TrainingData:
 
 
 def _own_label_columns(data: TrainingData) -> Array:
-    return label_columns(data.codes, data.cardinalities)
+    return label_columns(label_features(data), data.cardinalities)
+
+
+def label_features(data: TrainingData) -> Codes:
+    """Codes (n, d) of the labels as features of each other: with draws in the place of gaps."""
+    drawn = data.drawn if isinstance(data, CompletedData) else None
+    return data.codes if drawn is None else drawn
 
 
 def can_hold_out(folds: Folds) -> bool:
@@ -249,6 +271,14 @@ def with_draws(data: TrainingData, rows: Indices, drawn: Codes) -> CompletedData
         origin=data,
         source=source,
     )
+
+
+def original_rows(data: TrainingData) -> tuple[TrainingData, Indices]:
+    """Return the rows as they were given, and which of them each row is a copy of."""
+    source = np.arange(data.n_rows)
+    while isinstance(data, CompletedData):
+        source, data = data.source[source], data.origin
+    return data, source
 
 
 def positive_only(codes: Codes) -> Flags:

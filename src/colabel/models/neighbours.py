@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,7 +36,14 @@ from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalModels, TrainingData
 from colabel.models.base import JointClassifier
-from colabel.models.learning import DEFAULT_GRID, Grid, choose, everything, make_folds
+from colabel.models.learning import (
+    DEFAULT_GRID,
+    Grid,
+    choose,
+    everything,
+    make_folds,
+    original_rows,
+)
 from colabel.models.with_estimator import Regressions
 
 # Distances that agree to this relative precision are equal but for rounding errors.
@@ -49,7 +56,6 @@ _OF_DIFFERENCES = (*_EUCLIDEAN, "manhattan", "l1", "cityblock", "chebyshev", "sq
 # If a column has more than this share of the squared distance, the others hardly count.
 _WHOLE = 1.0 - 1e-5
 _PAIRS_LOOKED_AT = 1000
-UNKNOWN = 0.5  # a column of a label that is missing
 _ENTRIES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**12
 
@@ -68,13 +74,17 @@ class Neighbours:
     k : int
         Number of neighbours: the one asked for, or all other rows where there are fewer.
     columns : (n, e) array
-        Labels of the training rows as 0/1 columns, see `label_columns`; 1/2 where they are missing.
+        Labels of the training rows as 0/1 columns, see `label_columns`; means over the draws of
+        labels that are drawn.
+    weight : (n, e) array
+        How much each of them counts, zero where it is missing.
     reach : int
         Number of rows looked at: so many more than k that on average k of them have a label.
     """
 
     k: Annotated[int, Between(0, 2**31), Is("k")]
     columns: Annotated[Array, "n e", Between(0.0, 1.0)]
+    weight: Annotated[Array, "n e", Between(0.0)]
     rows: Annotated[Any, Matrix("n p")]
     rank: Annotated[Indices, "n", Below("n")]
     metric: Any
@@ -91,8 +101,7 @@ class Neighbours:
         check_that(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
 
     def __post_init__(self) -> None:
-        self._known = (self.columns != UNKNOWN).astype(np.float64)
-        share = max(float(self._known.mean()), 1.0 / len(self.rank))
+        share = max(float((self.weight > 0).mean()), 1.0 / len(self.rank))
         self.reach = min(int(np.ceil(self.k / share)), max(len(self.rank) - 1, self.k))
         self._sparse = is_sparse(self.rows)
         self._euclidean = self.metric in _EUCLIDEAN and self.p == 2
@@ -119,7 +128,10 @@ class Neighbours:
         n_jobs: int | None,
         seed: int,
     ) -> Neighbours:
-        """Search the rows of training data; see `MLkNN` for the arguments."""
+        """Search the rows of training data; see `MLkNN` for the arguments.
+
+        Rows that stand there several times, with weights or draws of their own, are one.
+        """
         if not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k={k!r} must be a whole number of neighbours, at least 1.")
         if metric == "precomputed":
@@ -128,12 +140,19 @@ class Neighbours:
                 " Give the name of a metric or a function of two rows."
             )
         others = dict(metric_params or {})
-        unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
+        rows, source = original_rows(data)
+        known = data.codes[:, column_owner(data.cardinalities)] != MISSING
+        own = known * data.row_weights[:, None]
+        weight = np.zeros((rows.n_rows, own.shape[1]))
+        np.add.at(weight, source, own)
+        columns = np.zeros_like(weight)
+        np.add.at(columns, source, own * label_columns(data.codes, data.cardinalities))
         return cls(
-            k=min(k, data.n_rows - 1),
-            columns=np.where(unknown, UNKNOWN, label_columns(data.codes, data.cardinalities)),
-            rows=data.X,
-            rank=np.random.default_rng(seed).permutation(data.n_rows),
+            k=min(k, rows.n_rows - 1),
+            columns=np.minimum(columns / np.where(weight > 0, weight, 1.0), 1.0),
+            weight=weight,
+            rows=rows.X,
+            rank=np.random.default_rng(seed).permutation(rows.n_rows),
             metric=metric,
             p=others.pop("p", 2),  # of "minkowski", which scikit-learn wants apart
             metric_params=others or None,
@@ -145,9 +164,9 @@ class Neighbours:
         """Leave the search tree out, which is built again from the rows."""
         return Neighbours, tuple(getattr(self, each.name) for each in fields(self))
 
-    def counts_in_training(self, X: Any) -> Array:
-        """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""
-        return self._counts(X, np.arange(X.shape[0]))
+    def counts_in_training(self) -> Array:
+        """Neighbours with each label (n, e), for the training rows, none its own neighbour."""
+        return self._counts(self.rows, np.arange(len(self.rank)))
 
     def counts(self, X: Any) -> Array:
         """Neighbours with each label (m, e), for other rows X (m, p)."""
@@ -159,36 +178,42 @@ class Neighbours:
         for chunk in row_slices(X.shape[0], _ROWS_AT_ONCE) if self.k else ():
             # one neighbour at a time: all at once would take k times the memory
             for neighbour in self.indices(X[chunk], own[chunk]).T:
-                counts[chunk] += self.columns[neighbour] * self._known[neighbour]
-                known[chunk] += self._known[neighbour]
-        if not self.k or self._known.all():
+                counts[chunk] += self.columns[neighbour] * self.weight[neighbour]
+                known[chunk] += self.weight[neighbour]
+        if not self.k or (self.weight == 1.0).all():
             return counts
-        usual = (self.columns * self._known).sum(axis=0) / np.maximum(self._known.sum(axis=0), 1.0)
-        share: Array = np.where(known > 0, counts / np.maximum(known, 1.0), usual)
-        return self.k * share
+        total = self.weight.sum(axis=0)
+        usual = (self.columns * self.weight).sum(axis=0) / np.where(total > 0, total, 1.0)
+        share: Array = np.where(known > 0, counts / np.where(known > 0, known, 1.0), usual)
+        return self.k * np.minimum(share, 1.0)
 
     def indices(self, X: Any, own: Indices) -> Indices:
         """Positions (m, reach) of the neighbours of X (m, p), in no order.
 
         `own` (m,) is each row's own position among the training rows, which is left out, or -1.
         """
-        X = self._centred(self._stored_like_training(X))
-        slack = self._slack(X)
-        found = np.empty((X.shape[0], self.reach), dtype=np.intp)
+        if is_sparse(X) != self._sparse:  # search trees insist on what the training rows are
+            X = sp.csr_array(X) if self._sparse else X.toarray()
+        X = self._centred(X)
+        slack = np.zeros(X.shape[0])  # rounding errors of squared distances
+        if self._euclidean:
+            squared = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+            slack = _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
+        nearest = np.empty((X.shape[0], self.reach), dtype=np.intp)
         # one more shows whether the last place is tied, and one may be the row itself
         todo, asked = np.arange(X.shape[0]), min(self.reach + 2, len(self.rank))
         while len(todo):
-            unsettled = []
-            for part in _parts(todo, asked):
+            tied = []
+            for chunk in row_slices(len(todo), _ENTRIES_AT_ONCE, asked):  # candidates fit in memory
+                part = todo[chunk]
                 distance, index = self._search.kneighbors(X[part], n_neighbors=asked)
                 distance[index == own[part, None]] = np.inf
-                settled = self._settle(distance, index, slack[part])
-                complete = asked == len(self.rank)
-                keep = np.ones(len(part), dtype=bool) if complete else settled.is_complete
-                found[part[keep]] = settled.index[keep]
-                unsettled.append(part[~keep])
-            todo, asked = np.concatenate(unsettled), min(4 * asked, len(self.rank))
-        return found
+                chosen, is_complete = self._nearest(distance, index, slack[part])
+                keep = is_complete | (asked == len(self.rank))
+                nearest[part[keep]] = chosen[keep]
+                tied.append(part[~keep])
+            todo, asked = np.concatenate(tied), min(4 * asked, len(self.rank))
+        return nearest
 
     def _centred(self, X: Any) -> Any:
         return X if self._centre is None else X - self._centre
@@ -212,21 +237,11 @@ class Neighbours:
         most = np.bincount(alone, minlength=1)
         return int(most.argmax()) if most.max() > 0.5 * len(picked) else None
 
-    def _stored_like_training(self, X: Any) -> Any:
-        """Return the rows dense if the training rows are, else as CSR: search trees insist."""
-        if is_sparse(X) == self._sparse:
-            return X
-        return sp.csr_array(X) if self._sparse else X.toarray()
+    def _nearest(self, distance: Array, index: Indices, slack: Array) -> tuple[Indices, Flags]:
+        """Choose `reach` of the candidates (m, a), whose own row is at distance infinity.
 
-    def _slack(self, X: Any) -> Array:
-        """Rounding error (m,) of squared distances to the rows X."""
-        if not self._euclidean:
-            return np.zeros(X.shape[0])
-        squared = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
-        return _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
-
-    def _settle(self, distance: Array, index: Indices, slack: Array) -> _Settled:
-        """Choose `reach` of the candidates (m, a), whose own row is at distance infinity."""
+        The second (m,) says whether no further candidate could matter.
+        """
         last = np.partition(distance, self.reach - 1, axis=1)[:, self.reach - 1, None]
         gap = np.where(np.isinf(distance), np.inf, distance**2) - last**2
         tied = np.abs(gap) <= slack[:, None] + 2 * _TIE * last**2
@@ -234,13 +249,7 @@ class Neighbours:
         order = np.lexsort((self.rank[index], place), axis=1)[:, : self.reach]
         # candidates farther than the k-th show that all its equals have been seen
         beyond = ((place == 2) & np.isfinite(distance)).any(axis=1)
-        return _Settled(np.take_along_axis(index, order, axis=1), beyond)
-
-
-@dataclass(frozen=True)
-class _Settled:
-    index: Indices  # (m, k)
-    is_complete: Flags  # (m,) whether no further candidate could matter
+        return np.take_along_axis(index, order, axis=1), beyond
 
 
 class NeighbourClassifier(JointClassifier):
@@ -274,32 +283,12 @@ class NeighbourClassifier(JointClassifier):
     k_: Annotated[int, Is("k")] = attribute()
     _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"] = attribute()
 
-    def fit(  # type: ignore[override]  # rows cannot be weighted: no sample_weight
-        self, X: Any, y: Any = None, *, label_names: Sequence[str] | None = None
-    ) -> Self:
-        """Learn from rows X and their labels.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, p)
-        y : labels of n rows
-            In any container that `LabelSpace` reads. Missing entries are not counted: so many
-            more neighbours are looked at that on average k of them have a label.
-        label_names : sequence of d str, optional
-            Names of the labels, where `y` has none.
-
-        Returns
-        -------
-        self
-        """
-        return super().fit(X, y, label_names=label_names)
-
     def _find_neighbours(self, data: TrainingData) -> Neighbours:
         settings = (self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs)
         found = Neighbours.of(data, *settings, self._seed())
         if found.k < self.k:
             warnings.warn(
-                f"k={self.k} neighbours are asked for, but there are {data.n_rows} rows: all"
+                f"k={self.k} neighbours are asked for, but there are {found.k + 1} rows: all"
                 f" {found.k} others are used, the same for every row. Choose a smaller k.",
                 UserWarning,
                 stacklevel=5,
@@ -314,11 +303,6 @@ class NeighbourClassifier(JointClassifier):
                 stacklevel=5,  # the caller of fit
             )
         return found
-
-
-def _parts(rows: Indices, asked: int) -> list[Indices]:
-    """Cut rows so that a part's candidates fit in memory."""
-    return [rows[part] for part in row_slices(len(rows), _ENTRIES_AT_ONCE, asked)]
 
 
 @stored("mlknn")
@@ -342,8 +326,8 @@ class MLkNN(NeighbourClassifier):
     A class variable with more than two values is learned value by value, each against the rest,
     and its probabilities are scaled to sum to one; for two values this changes nothing.
 
-    Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
-    supported, because a neighbour counts or does not.
+    Scale the features (`StandardScaler`) unless their units are comparable. A neighbour
+    counts by its weight, but takes one of the k places.
 
     Parameters
     ----------
@@ -387,13 +371,18 @@ class MLkNN(NeighbourClassifier):
                 f"smoothing={self.smoothing!r} must be positive: without it, a number of"
                 " neighbours that no training row had would have no probability."
             )
-        self._neighbours = self._find_neighbours(data)
-        self.k_ = self._neighbours.k
-        counts = np.rint(self._neighbours.counts_in_training(data.X)).astype(np.intp)
-        columns = self._neighbours.columns
-        has_label, known = columns == 1, columns != UNKNOWN
-        self.priors_ = _smoothed_share(has_label.sum(axis=0), known.sum(axis=0), self.smoothing, 2)
-        self.likelihoods_ = _likelihoods(has_label, counts, known, self.k_, self.smoothing)
+        rows = self._neighbours = self._find_neighbours(data)
+        self.k_ = rows.k
+        counts = np.rint(rows.counts_in_training()).astype(np.intp)
+        positive = rows.weight * rows.columns
+        s, n_columns = self.smoothing, counts.shape[1]
+        self.priors_ = (s + positive.sum(axis=0)) / (2 * s + rows.weight.sum(axis=0))
+        size = n_columns * (self.k_ + 1)
+        cells = (np.arange(n_columns) * (self.k_ + 1) + counts).ravel()
+        weight = (rows.weight - positive, positive)
+        seen = np.stack([np.bincount(cells, own.ravel(), minlength=size) for own in weight])
+        seen = seen.reshape(2, n_columns, self.k_ + 1)
+        self.likelihoods_ = (s + seen) / (s * (self.k_ + 1) + seen.sum(axis=2, keepdims=True))
 
     def _joint(self, X: Any) -> Joint:
         counts = np.rint(self._neighbours.counts(X)).astype(np.intp)
@@ -404,23 +393,6 @@ class MLkNN(NeighbourClassifier):
         owner = column_owner(cardinalities)
         tables = [_log_table(log_odds[0][:, owner == i], k) for i, k in enumerate(cardinalities)]
         return Independent(self.label_space_, tables)
-
-
-def _smoothed_share(count: Any, total: Any, smoothing: float, n_outcomes: int) -> Any:
-    """Share of `total` trials with an outcome, `smoothing` more imagined for each outcome."""
-    return (smoothing + count) / (n_outcomes * smoothing + total)
-
-
-def _likelihoods(
-    has_label: Flags, counts: Indices, known: Flags, k: int, smoothing: float
-) -> Array:
-    """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from the known labels and counts (n, e)."""
-    n_columns = counts.shape[1]
-    cells = (has_label * n_columns + np.arange(n_columns)) * (k + 1) + counts
-    seen = np.bincount(cells[known], minlength=2 * n_columns * (k + 1))
-    seen = seen.reshape(2, n_columns, k + 1)
-    found: Array = _smoothed_share(seen, seen.sum(axis=2, keepdims=True), smoothing, k + 1)
-    return found
 
 
 def _log_table(log_odds: Array, n_values: int) -> Array:
@@ -447,8 +419,8 @@ class IBLR(NeighbourClassifier, Regressions):
     x. A training row is not its own neighbour, but rows equal to it may be. Class variables with
     more than two values have the shares of all their values, and softmax regressions.
 
-    Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
-    supported, because a neighbour counts or does not.
+    Scale the features (`StandardScaler`) unless their units are comparable. A neighbour
+    counts by its weight, but takes one of the k places.
 
     Parameters
     ----------
@@ -496,7 +468,8 @@ class IBLR(NeighbourClassifier, Regressions):
         folds = make_folds(data, self.cv, self._seed())
         self._neighbours = self._find_neighbours(data)
         self.k_ = self._neighbours.k
-        X, shares = self._inputs(data.X, self._neighbours.counts_in_training(data.X))
+        counts = self._neighbours.counts_in_training()[original_rows(data)[1]]
+        X, shares = self._inputs(data.X, counts)
         with_shares = replace(data, X=X, extra=shares)
         learning = learner.on(with_shares)
         choice = choose(learning, folds)

@@ -245,15 +245,15 @@ def _calibration(comparison: TableComparison) -> dict[str, Any] | None:
     for result, when in ((comparison.best, ", before" if after else ""), (after, ", calibrated")):
         if result is None:
             continue
-        found = result.held_out
-        assert found.marginals is not None
-        assert found.confidence is not None
-        assert found.mode_right is not None
-        known = found.true != MISSING
-        came_true = found.true == (1 if found.space.is_indicator else found.codes)
-        single = reliability(np.clip(found.marginals, 0, 1), np.where(known, came_true, np.nan))
-        right = np.where(known.all(axis=1), found.mode_right, np.nan)
-        whole = reliability(np.clip(found.confidence, 0, 1), right)
+        held_out = result.held_out
+        assert held_out.marginals is not None
+        assert held_out.confidence is not None
+        assert held_out.mode_right is not None
+        known = held_out.true != MISSING
+        came_true = held_out.true == (1 if held_out.space.is_indicator else held_out.codes)
+        single = reliability(np.clip(held_out.marginals, 0, 1), np.where(known, came_true, np.nan))
+        right = np.where(known.all(axis=1), held_out.mode_right, np.nan)
+        whole = reliability(np.clip(held_out.confidence, 0, 1), right)
         joint_error = whole.error if result is comparison.best else joint_error
         charts.append(
             [_chart(single, f"Single labels{when}"), _chart(whole, f"Whole label sets{when}")]
@@ -261,10 +261,10 @@ def _calibration(comparison: TableComparison) -> dict[str, Any] | None:
     return {"charts": charts, "error": joint_error, "calibrated": after is not None}
 
 
-def _chart(found: Reliability, title: str) -> dict[str, Any]:
+def _chart(curve: Reliability, title: str) -> dict[str, Any]:
     bins = zip(
-        found.predicted.tolist(), found.observed.tolist(), found.counts.tolist(), strict=True
+        curve.predicted.tolist(), curve.observed.tolist(), curve.counts.tolist(), strict=True
     )
-    most = max(found.counts.tolist(), default=1)
+    most = max(curve.counts.tolist(), default=1)
     dots = [(p, share, n, 2.5 + 5.5 * math.sqrt(n / most)) for p, share, n in bins]
-    return {"title": title, "error": found.error, "dots": dots}
+    return {"title": title, "error": curve.error, "dots": dots}

@@ -88,8 +88,8 @@ def reliability(prob: ArrayLike, came_true: ArrayLike, n_bins: int = 10) -> Reli
     Examples
     --------
     >>> from colabel.report import reliability
-    >>> found = reliability([0.1, 0.2, 0.9, 0.8], [0, 1, 1, 1], n_bins=2)
-    >>> found.predicted.round(2).tolist(), found.observed.tolist()
+    >>> curve = reliability([0.1, 0.2, 0.9, 0.8], [0, 1, 1, 1], n_bins=2)
+    >>> curve.predicted.round(2).tolist(), curve.observed.tolist()
     ([0.15, 0.85], [0.5, 1.0])
     """
     if n_bins < 1:
@@ -179,8 +179,8 @@ class CalibrationDisplay:
             came_true = np.where(known.all(axis=1), right, np.nan)
         else:
             raise ValueError(f'of is {of!r}: choose "marginals" or "joint".')
-        found = reliability(np.clip(prob, 0.0, 1.0), came_true, n_bins)
-        return cls(found, of).plot(ax=ax, name=name)
+        curve = reliability(np.clip(prob, 0.0, 1.0), came_true, n_bins)
+        return cls(curve, of).plot(ax=ax, name=name)
 
     @classmethod
     def from_estimator(
@@ -213,14 +213,14 @@ class CalibrationDisplay:
         self
         """
         ax = axes_or_new(ax, "calibration", 4.6, 4.4)
-        found = self.reliability
+        curve = self.reliability
         ax.plot([0, 1], [0, 1], color=QUIET, linestyle="--", linewidth=1, zorder=1)
         what = "single labels" if self.of == "marginals" else "whole label sets"
-        legend = f"{name or what} (off by {found.error:.3f})"
-        line = ax.plot(found.predicted, found.observed, linewidth=1.5, label=legend, zorder=2)[0]
-        share = found.counts / max(1, int(found.counts.max(initial=1)))
+        legend = f"{name or what} (off by {curve.error:.3f})"
+        line = ax.plot(curve.predicted, curve.observed, linewidth=1.5, label=legend, zorder=2)[0]
+        share = curve.counts / max(1, int(curve.counts.max(initial=1)))
         colour = line.get_color() or ACCENT
-        ax.scatter(found.predicted, found.observed, s=12 + 90 * share, color=colour, zorder=3)
+        ax.scatter(curve.predicted, curve.observed, s=12 + 90 * share, color=colour, zorder=3)
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="probability said")
         ax.set_ylabel("observed share")
         ax.set_aspect("equal")

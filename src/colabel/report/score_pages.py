@@ -16,7 +16,7 @@ from colabel.report.pages import counted, fixed, page, signed, write_page
 
 def write_audit_html(
     path: str | Path,
-    found: Audit,
+    audit: Audit,
     row_numbers: Indices,
     cells: Callable[[int], Sequence[tuple[str, str]]],
     most: int,
@@ -26,7 +26,7 @@ def write_audit_html(
     Parameters
     ----------
     path : path
-    found : Audit
+    audit : Audit
     row_numbers : (n,)
         Which rows of the table were audited, from 0.
     cells : callable
@@ -34,51 +34,51 @@ def write_audit_html(
     most : int
         Labels on the page.
     """
-    worst = found.worst_labels[:most]
-    looked = found.wrong[worst[:, 0], worst[:, 1]] > 0.1
+    worst = audit.worst_labels[:most]
+    looked = audit.wrong[worst[:, 0], worst[:, 1]] > 0.1
     by_row: dict[int, list[int]] = {}
     for row, label in worst[looked]:
         by_row.setdefault(int(row), []).append(int(label))
-    for row in np.flatnonzero(found.broken.any(axis=1)):
+    for row in np.flatnonzero(audit.broken.any(axis=1)):
         by_row.setdefault(int(row), [])
-    order = [int(row) for row in found.order if int(row) in by_row]
-    names = found.space.names
+    order = [int(row) for row in audit.order if int(row) in by_row]
+    names = audit.space.names
 
     def value(codes: Any, row: int, label: int) -> str:
-        return str(found.values_at(codes, np.array([[row, label]]))[0])
+        return str(audit.values_at(codes, np.array([[row, label]]))[0])
 
     rows = [
         {
             "number": f"{int(row_numbers[row]) + 1:,}",
-            "breaks": bool(found.broken[row].any()),
+            "breaks": bool(audit.broken[row].any()),
             "cells": cells(row),
             "labels": [
                 {
                     "label": names[label],
-                    "given": value(found.codes, row, label),
-                    "rather": value(found.suggestion, row, label),
-                    "wrong": fixed(float(found.wrong[row, label]), 3),
-                    "probability": fixed(float(found.probability[row, label]), 3),
+                    "given": value(audit.codes, row, label),
+                    "rather": value(audit.suggestion, row, label),
+                    "wrong": fixed(float(audit.wrong[row, label]), 3),
+                    "probability": fixed(float(audit.probability[row, label]), 3),
                     "evidence": [
                         (what, signed(nats, 1))
-                        for what, nats in found.evidence.get((row, label), ())
+                        for what, nats in audit.evidence.get((row, label), ())
                     ],
                 }
                 for label in by_row[row]
             ],
             "others": ", ".join(
-                f"{names[i]}={value(found.codes, row, int(i))}"
-                for i in np.flatnonzero(found.known[row])
+                f"{names[i]}={value(audit.codes, row, int(i))}"
+                for i in np.flatnonzero(audit.known[row])
                 if i not in by_row[row]
-                and not (found.space.is_indicator and not found.codes[row, i])
+                and not (audit.space.is_indicator and not audit.codes[row, i])
             ),
         }
         for row in order
     ]
-    n_wrong = found.n_wrong()
+    n_wrong = audit.n_wrong()
     about = (
-        f"{counted(len(found.codes), 'row')}, {counted(len(names), 'label')}. About "
-        f"{n_wrong.rate:,.0f} of {int(found.known.sum()):,} given labels look wrong (between "
+        f"{counted(len(audit.codes), 'row')}, {counted(len(names), 'label')}. About "
+        f"{n_wrong.rate:,.0f} of {int(audit.known.sum()):,} given labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}). Each was judged by models that have not "
         "seen its row, from the features and the row's other labels. The columns and labels that "
         "speak most for the correction are named, with what they add to its log-odds. Keys: j next "

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -151,12 +152,13 @@ class Frame:
         """Whether the numbers are stored sparsely."""
         return sparse.issparse(self.numbers)
 
-    def exceeds(self, limit: float) -> bool:
-        """Whether a number is larger than a limit, or infinite."""
+    @cached_property
+    def is_too_large(self) -> bool:
+        """Whether a number is larger than `LARGEST`, or infinite."""
         values: Any = self.numbers.data if self.is_sparse else self.numbers
         # NaN makes the bounds NaN
-        is_within = values.max(initial=0.0) <= limit and values.min(initial=0.0) >= -limit
-        return not is_within and bool((np.abs(values) > limit).any())
+        is_within = values.max(initial=0.0) <= LARGEST and values.min(initial=0.0) >= -LARGEST
+        return not is_within and bool((np.abs(values) > LARGEST).any())
 
     def __len__(self) -> int:
         return self.n_rows

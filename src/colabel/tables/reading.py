@@ -46,7 +46,6 @@ from colabel.tables.source import (
     Seen,
     Source,
     TableError,
-    added,
     first_repeat,
     ignore,
     listed,
@@ -157,7 +156,7 @@ def read_frame(path: FilePath, options: ReadingOptions = PLAIN) -> Frame:
         storage = storage_of(seen, source.as_text)
         as_text = {name for name, how in storage.items() if how == "text"}
         # most often all blocks are held alike, and the file is read once
-        alike = all(f.texts.keys() == as_text and not f.exceeds(LARGEST) for f in frames)
+        alike = all(f.texts.keys() == as_text and not f.is_too_large for f in frames)
         if alike and any(map(len, frames)):
             return Frame.stacked(frames)
     else:
@@ -208,7 +207,7 @@ def read_chunks(
     if isinstance(source, CsvSource):
         source = source.with_decimal([name for name, how in storage.items() if how == "number"])
     for chunk in source.chunks(storage, size):
-        if chunk.exceeds(LARGEST):
+        if chunk.is_too_large:
             entries = sparse.coo_array(chunk.numbers)
             worst = int(np.nanargmax(np.abs(entries.data)))
             row, column = n_before + int(entries.row[worst]) + 1, int(entries.col[worst])
@@ -237,17 +236,17 @@ def find_parts(patterns: Iterable[str | Path]) -> list[Path]:
     ['part-0.csv', 'part-1.csv']
     >>> folder.cleanup()
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for pattern in patterns:
         file = Path(pattern)
         if file.exists() or not glob.has_magic(str(pattern)):
-            found[file] = None
+            files[file] = None
             continue
         matches = sorted(map(Path, glob.glob(str(pattern))))
         if not matches:
             raise TableError(f"No file matches {str(pattern)!r}: check the path.")
-        found.update(dict.fromkeys(matches))
-    return list(found)
+        files.update(dict.fromkeys(matches))
+    return list(files)
 
 
 def is_large(parts: Iterable[Path]) -> bool:
@@ -346,12 +345,12 @@ def _reading(path: Path) -> Iterator[tuple[Any, Callable[[list[str], int], Itera
                 table = pd.read_excel(path)
             except (ValueError, KeyError, zipfile.BadZipFile) as error:
                 raise OSError(str(error)) from error
-            found = datasets.dataset(pa.Table.from_pandas(table, preserve_index=False))
+            rows = datasets.dataset(pa.Table.from_pandas(table, preserve_index=False))
         else:
-            found = datasets.dataset(path, format=format_name.lower())
+            rows = datasets.dataset(path, format=format_name.lower())
         yield (
-            found.schema,
-            lambda names, n: found.to_batches(
+            rows.schema,
+            lambda names, n: rows.to_batches(
                 columns=names, batch_size=n, use_threads=False, batch_readahead=0
             ),
         )
@@ -438,37 +437,41 @@ class CsvSource(Source):
             for j, name in enumerate(self.names[:_WIDE])
             if name in asked
         }
-        found, column, example = found_decimal(known)
-        if found:
-            (number,), _ = as_numbers(pa.array([example]), (), found)
+        decimal, column, example = found_decimal(known)
+        if decimal:
+            (number,), _ = as_numbers(pa.array([example]), (), decimal)
             warnings.warn(
                 f"{self.path}: {example} in the column {column!r} is read as {number:.15g} "
-                f"(--decimal {found}).",
+                f"(--decimal {decimal}).",
                 stacklevel=2,
             )
-        return replace(self, decimal=found)
+        return replace(self, decimal=decimal)
 
     def scanned(self, seen: dict[str, Seen]) -> Iterator[Frame]:
         """Read the file a block at a time, each column as numbers until it holds something else.
 
-        What the columns hold is added up in `seen`, but for those that are texts in any case.
+        At the end `seen` says what the columns hold, but for those that are texts in any case.
         """
-        seen.update(dict.fromkeys(self.names, Seen(0, 0)))
+        place = {name: j for j, name in enumerate(self.names)}
+        n_values, n_odd = np.zeros((2, len(place)), dtype=np.intp)
+        odd: dict[str, tuple[str, Path, int]] = {}
         for block, before in self.blocks(min(_SCAN_ROWS, max(8, _AT_ONCE // len(self.names)))):
             wanted: dict[str, Storage] = {
-                name: "text" if own.odd or name in self.as_text else "number"
-                for name, own in seen.items()
+                name: "text" if name in odd or name in self.as_text else "number" for name in place
             }
-            frame, odd = self._read(block, before, wanted)
-            known = len(frame) - np.isnan(np.asarray(frame.numbers)).sum(axis=0)
-            own = {n: Seen(k, 0) for n, k in zip(frame.number_names, known.tolist(), strict=True)}
+            frame, new = self._read(block, before, wanted)
+            odd |= new
+            numbers = [place[name] for name in frame.number_names]
+            n_values[numbers] += len(frame) - np.isnan(np.asarray(frame.numbers)).sum(axis=0)
             for name in frame.texts.keys() - self.as_text:
                 is_odd = as_numbers(frame.texts[name].dictionary, self.missing, self.decimal)[1]
                 codes = frame.coded(name)[1]
                 times = np.bincount(codes[codes >= 0], minlength=len(is_odd))
-                own[name] = Seen(int(times.sum()), int(times[is_odd].sum()), odd.get(name))
-            seen.update(added(seen, own))
+                n_values[place[name]] += times.sum()
+                n_odd[place[name]] += times[is_odd].sum()
             yield frame
+        counts = zip(self.names, n_values.tolist(), n_odd.tolist(), strict=True)
+        seen.update({name: Seen(n, no, odd.get(name)) for name, n, no in counts})
 
     def seen(self, count: Count = ignore) -> dict[str, Seen]:
         """Read the file, and count values and those that are no number."""
@@ -560,7 +563,7 @@ class CsvSource(Source):
         except pa.ArrowException:
             return None
         frame = Frame.of_arrow(dict(zip(wanted, table.columns, strict=True)), (), self.missing)
-        return None if frame.exceeds(LARGEST) else frame
+        return None if frame.is_too_large else frame
 
     def _cells(self, raw: bytes, before: int) -> tuple[Any, Indices]:
         """Return the cells of the rows of a block, one after the other, and the rows' lines."""

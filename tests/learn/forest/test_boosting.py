@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 from colabel.learn.conditional import Folds, TrainingData
-from colabel.learn.forest.boosting import boost
+from colabel.learn.forest.boosting import boost, rounded
 
 SIZES = (2, 3, 2)
 
@@ -74,12 +75,53 @@ def slow_scores(model, data, folds, rate, penalty):
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_leaves_hold_newton_steps(rng, missing, weighted):
+@pytest.mark.parametrize("splitter", ["random", "best"])
+def test_leaves_hold_newton_steps(rng, missing, weighted, splitter):
     data = data_of(rng, missing=missing, weighted=weighted)
     folds = Folds(np.arange(80) % 3, 3)
-    model, held_out, losses = boost(data, folds, n_rounds=20, learning_rate=0.3, penalty=2.0)
+    options = {"n_rounds": 20, "learning_rate": 0.3, "penalty": 2.0, "splitter": splitter}
+    model, held_out, losses = boost(data, folds, **options)
     assert model.forest.n_trees == 60
     assert losses.argmin() == 2  # blocks of ten rounds
+    total, expected = slow_scores(model, data, folds, 0.3, 2.0)
+    np.testing.assert_allclose(model.scores(data.X), total, atol=1e-4)
+    np.testing.assert_allclose(held_out, expected, atol=1e-9)
+
+
+def test_trees_of_rounded_columns_divide_the_rows_themselves_alike(rng):
+    rows = rng.standard_t(2, size=(300, 3)).astype(np.float32)
+    rows[:, 1] = rng.integers(0, 4, 300)
+    rows[:40, 2] = np.nan
+    found = rounded(rows, 8)
+    assert [len(np.unique(column)) for column in found.T] == [8, 4, 9]  # of the last, one is NaN
+    np.testing.assert_array_equal(found[:, 1], rows[:, 1])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(rows))
+    for seed in range(10):
+        tree = DecisionTreeRegressor(max_leaf_nodes=12, random_state=seed)
+        grown = tree.fit(found, rng.normal(size=(300, 2))).tree_
+        np.testing.assert_array_equal(grown.apply(found), grown.apply(rows))
+
+
+def test_best_cuts_are_taken_where_they_pay(rng):
+    X, folds = rng.normal(size=(600, 6)), Folds(np.arange(600) % 3, 3)
+    boxes = np.column_stack([(X[:, 0] > 0) & (X[:, 1] > 0), (X[:, 2] < 0) & (X[:, 3] > 0)])
+    lines = (X @ rng.normal(size=(6, 2)) + 2 * rng.logistic(size=(600, 2))) > 0
+    for labels, wanted in ((boxes, "best"), (lines, "random")):
+        data = TrainingData(X, labels.astype(np.int32), (2, 2))
+        losses = {
+            cuts: boost(data, folds, n_rounds=60, splitter=cuts)[2]
+            for cuts in ("auto", "random", "best")
+        }
+        np.testing.assert_array_equal(losses["auto"], losses[wanted])
+    assert losses["random"].min() < losses["best"].min()
+
+
+def test_best_cuts_of_rows_with_gaps(rng):
+    data, folds = data_of(rng), Folds(np.arange(80) % 3, 3)
+    data.X[rng.random(data.X.shape) < 0.3] = np.nan
+    data.X[:, 3] = np.nan
+    options = {"n_rounds": 20, "learning_rate": 0.3, "penalty": 2.0, "splitter": "best"}
+    model, held_out, _ = boost(data, folds, **options)
     total, expected = slow_scores(model, data, folds, 0.3, 2.0)
     np.testing.assert_allclose(model.scores(data.X), total, atol=1e-4)
     np.testing.assert_allclose(held_out, expected, atol=1e-9)

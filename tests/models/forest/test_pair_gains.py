@@ -67,3 +67,16 @@ def test_of_too_many_rows_some_are_drawn(many_labels, monkeypatch):
     apart = ~np.eye(150, dtype=bool)
     expected = gains.sum(axis=0) / weight[drawn].sum()
     np.testing.assert_allclose(found[apart], expected[apart], atol=1e-12)
+
+
+def test_of_many_labels_only_pairs_that_occur_gain(many_labels, monkeypatch):
+    evidence, codes, weight = many_labels
+    every = evidence.pair_gains(codes, weight, 1)
+    monkeypatch.setattr(vector_forest, "_ALL_PAIRS", 100)
+    found = evidence.pair_gains(codes, weight, 1)
+    rare = evidence.vectors > 0  # absent is the most frequent value of each label
+    occur = (rare.T.astype(int) @ rare) > 0
+    np.fill_diagonal(occur, False)
+    assert 0.2 < occur.mean() < 0.6
+    np.testing.assert_allclose(found[occur], every[occur], atol=1e-12)
+    assert not found[~occur].any()

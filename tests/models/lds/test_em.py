@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from colabel.joint.lds.network import DependencySets, FeatureColumns
-from colabel.labels import MISSING
 from colabel.models.lds.learning import EMOptions, TrainingRows, fit_parameters
 from tests.joint.lds.oracle import SlowMixture, draw_rows, random_network, slow_copy
 
@@ -116,17 +115,6 @@ def test_a_weight_is_a_number_of_copies(rng, rows):
     np.testing.assert_allclose(one.theta, two.theta, atol=1e-12)
     np.testing.assert_allclose(one.phi, two.phi, atol=1e-12)
     np.testing.assert_allclose(one.alpha, two.alpha, atol=1e-12)
-
-
-def test_incomplete_rows_serve_the_label_tables_alone(rng, rows):
-    labels, features, weight = rows
-    labels = np.where(rng.random(labels.shape) < 0.1, MISSING, labels).astype(np.int32)
-    network, _ = fitted(labels, features, weight, max_iter=3, tol=1e-300)
-    slow = SlowMixture(PARENTS, SIZES, N_VALUES, 1.0).fit(labels, features, weight, 3)
-    assert_same_parameters(network, slow)
-    complete = (labels != MISSING).all(axis=1)
-    assert 0 < complete.sum() < len(labels)
-    assert network.vector_weights.sum() == pytest.approx(weight[complete].sum())
 
 
 def test_threads_do_not_change_the_parameters(rows):

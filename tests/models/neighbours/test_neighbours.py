@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from colabel import IBLR, MLkNN
@@ -213,4 +214,30 @@ def test_fewer_rows_than_neighbours(rng, model):
     assert alone.predict_proba(X).shape == (6, 4)
 
 
-# ----------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize("model", [MLkNN(), IBLR(C=1.0, tol=1e-9)])
+def test_labels_of_weight_zero_are_missing(rng, model):
+    X, Y = make_data(rng)
+    gone = rng.random(Y.shape) < 0.3
+    holes = np.where(gone, np.nan, Y)
+    expected = clone(model).fit(X, holes).predict_proba(X)
+    found = clone(model).fit(X, Y, sample_weight=np.where(gone, 0.0, 1.0)).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_neighbours_and_rows_count_by_their_weights(rng):
+    X, Y = make_data(rng)
+    weight = rng.integers(1, 4, size=Y.shape).astype(float)
+    model = MLkNN(k=5, random_state=0).fit(X, Y, sample_weight=weight)
+    distance = ((X[:, None] - X) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, np.inf)
+    near = np.argsort(distance, axis=1)[:, :5]
+    counts = 5 * (weight * Y)[near].sum(axis=1) / weight[near].sum(axis=1)
+    np.testing.assert_allclose(model._neighbours.counts_in_training(), counts)
+    has = weight * Y
+    expected = (1.0 + has.sum(axis=0)) / (2.0 + weight.sum(axis=0))
+    np.testing.assert_allclose(model.priors_, expected)
+    rounded = np.rint(counts)
+    for label in range(Y.shape[1]):
+        seen = [has[rounded[:, label] == c, label].sum() for c in range(6)]
+        of_label = (1.0 + np.array(seen)) / (6.0 + has[:, label].sum())
+        np.testing.assert_allclose(model.likelihoods_[1, label], of_label)

@@ -96,6 +96,7 @@ def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> A
 
 # completions of a row: more of them change held-out log-likelihoods in the third digit
 DRAWS = 2
+_WIDE_STEPS = (0.001, 0.03, 1.0)
 DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
 
@@ -262,15 +263,18 @@ def learn_chain(
     scales: Sequence[float] = (1.0,),
     max_parents: int | None = None,
     chosen: LearnedChain | None = None,
+    em: bool = True,
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together.
 
     Where labels are missing, a link is learned from the rows that have its label. The earlier
-    labels that these lack are features as expected from x, by which C and scales are chosen. A step
+    labels that these lack are features as expected from x, by which C and scales are chosen; among
+    the default scales there is then a small one, for labels that hardly help. A step
     of EM follows: they are drawn from the chain's posterior given all labels of the row.
     `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     """
     missing = bool(data.missing_labels[0])
+    scales = (0.1, *scales) if missing and len(scales) > 1 else scales
     if missing and is_chunked(data):
         check_observed(data, "a link of a chain needs all labels before it in Dask arrays")
     inputs = expected_columns(learner, data, folds) if missing else with_label_columns(data)
@@ -289,9 +293,10 @@ def learn_chain(
     group = replace(group, extra_scale=scale)
     models: Any = learning.fit([group], [choice])
     chain = LearnedChain(order, models, choice, scale, data.cardinalities)
-    if not missing:
+    if not (missing and em):
         return chain
-    models = learner.on(drawn_columns(data, chain)).fit([group], [choice])
+    drawn = with_label_columns(completed(data, chain, 0).known_targets())
+    models = learner.on(drawn).fit([group], [choice])
     return replace(chain, models=models)
 
 
@@ -344,36 +349,37 @@ def expected_columns(learner: ConditionalLearner, data: TrainingData, folds: Fol
     return replace(data, extra=columns)
 
 
-def drawn_columns(data: TrainingData, chain: LearnedChain) -> TrainingData:
-    """Return the data with the labels as further features, missing ones drawn from a chain.
-
-    As targets they stay missing: what a model expects of a label teaches it nothing. Rows that
-    lack labels are there once for each of their draws.
-    """
-    part = completed(data, chain, 0)
-    extra = label_columns(part.codes, data.cardinalities)
-    codes = data.codes[part.source]
-    return TrainingData(part.X, codes, data.cardinalities, part.weight, extra)
-
-
-def completed_by_chain(data: TrainingData, seed: int, n_jobs: int | None) -> TrainingData:
+def completed_by_chain(
+    data: TrainingData, seed: int, n_jobs: int | None, *, known_targets: bool = False
+) -> TrainingData:
     """Return the rows with missing labels drawn from a chain that is learned from the others.
 
-    For models that learn from whole label vectors. The order of the chain is that of
-    `order_by_dependence`.
+    For models that learn from whole label vectors, or with `known_targets` from the known labels
+    given whole vectors of the others. The order of the chain is that of `order_by_dependence`.
     """
     if not data.missing_labels[0]:
         return data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    return completed(data, chain_by_dependence(data, seed, n_jobs), seed)
+    part = completed(data, chain_by_dependence(data, seed, n_jobs, quick=True), seed)
+    return part.known_targets() if known_targets else part
 
 
-def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:
-    """Learn a chain with all defaults; its order is that of `order_by_dependence`."""
-    learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
+def chain_by_dependence(
+    data: TrainingData, seed: int, n_jobs: int | None, *, quick: bool = False
+) -> LearnedChain:
+    """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
+
+    If it is to be `quick`, as most models that learn from the draws are, penalties are chosen from
+    wide steps in few folds, and there is no step of EM.
+    """
+    grid, n_folds, scales = (
+        (_WIDE_STEPS, 3, (1.0, 10.0)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
+    )
+    learner = linear_learner(grid, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    return learn_chain(learner, data, order, random_folds(data, 5, seed), DEFAULT_SCALES)
+    folds = random_folds(data, n_folds, seed)
+    return learn_chain(learner, data, order, folds, scales, em=not quick)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:

@@ -348,7 +348,14 @@ class JointForest(JointClassifier):
         seed = self._seed()
         given = row_digests(data, seed)
         data = distinct_rows(_with_labels(data), seed)
-        rows = self._row_vectors(data, seed)
+        partial, X = np.flatnonzero((data.codes == MISSING).any(axis=1)), data.X
+        if not len(partial) or (isinstance(X, np.ndarray) and np.isnan(X).any()):
+            # rows whose features are missing too are completed from vectors of complete rows
+            rows = RowVectors.of(data.codes, data.row_weights)
+        else:
+            chain = chain_by_dependence(data, seed, self.n_jobs)
+            draws = posterior_draws(chain, X[partial], data.codes[partial], 10, seed)
+            rows = RowVectors.drawn(data.codes, partial, draws)
         targets = TARGETS if self.target == "auto" else (self.target,)
         found = {target: self._learned(data, rows, target, seed) for target in targets}
         # in a tie, or where no row is out of bag, the first
@@ -361,18 +368,6 @@ class JointForest(JointClassifier):
         order = np.argsort(merged)
         place = order[np.minimum(np.searchsorted(merged, given, sorter=order), len(order) - 1)]
         self._out_of_bag = best.with_copies, np.where(merged[place] == given, place, -1)
-
-    def _row_vectors(self, data: TrainingData, seed: int) -> RowVectors:
-        """Which vectors the rows have: missing labels are drawn given the known ones.
-
-        Rows whose features are missing too are completed from the vectors of complete rows.
-        """
-        partial, X = np.flatnonzero((data.codes == MISSING).any(axis=1)), data.X
-        if not len(partial) or (isinstance(X, np.ndarray) and np.isnan(X).any()):
-            return RowVectors.of(data.codes, data.row_weights)
-        chain = chain_by_dependence(data, seed, self.n_jobs)
-        draws = posterior_draws(chain, X[partial], data.codes[partial], 10, seed)
-        return RowVectors.drawn(data.codes, partial, draws)
 
     def _learned(self, data: TrainingData, rows: RowVectors, target: str, seed: int) -> Learned:
         known = bool((data.codes != MISSING).all())

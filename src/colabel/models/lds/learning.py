@@ -59,7 +59,7 @@ class TrainingRows:
     Attributes
     ----------
     labels : (n, d) array
-        Codes, MISSING where a label was not observed.
+        Codes, all of them known or drawn.
     cardinalities : tuple of d int
     features : (n, p) array
     columns : FeatureColumns
@@ -72,9 +72,9 @@ class TrainingRows:
     columns: FeatureColumns
     weight: Array
 
-    def complete(self) -> TrainingRows:
-        """Return the rows whose labels are all observed and whose weight is positive."""
-        return self.some(np.flatnonzero((self.labels != MISSING).all(axis=1) & (self.weight > 0)))
+    def weighted(self) -> TrainingRows:
+        """Return the rows of positive weight."""
+        return self.some(np.flatnonzero(self.weight > 0))
 
     def some(self, rows: Indices) -> TrainingRows:
         """Return the rows at these positions."""
@@ -87,12 +87,12 @@ class TrainingRows:
 
     @cached_property
     def counts(self) -> tuple[Codes, Array, Array]:
-        """What EM needs to know of the complete rows.
+        """What EM needs to know of the rows.
 
         Their label vectors (U, d), ascending; the weight (U,) of the rows with each; and the weight
         (U, C) of those with each value of each feature.
         """
-        known, columns = self.complete(), self.columns
+        known, columns = self.weighted(), self.columns
         vectors, position = np.unique(known.labels, axis=0, return_inverse=True)
         position = position.reshape(-1)  # NumPy 2.0 gave it another shape
         size = len(vectors), columns.n_columns
@@ -284,13 +284,12 @@ def fit_parameters(
     every = range(columns.n_features)
     with progress_bar("mixtures of features", len(every), shown=options.verbose) as advance:
         traces = map_threads(work, every, options.n_jobs, advance)
-    # P(l_k | parents) for each state of each set: a row counts for every set whose labels it has
+    # P(l_k | parents) for each state of each set
     alpha = np.zeros((n_labels, most))
     for k, labels in enumerate(sets.members):
-        known = (rows.labels[:, labels] != MISSING).all(axis=1)
-        state = rows.labels[known][:, labels].astype(np.intp) @ sets.strides[k, list(labels)]
-        found = np.bincount(state, rows.weight[known], minlength=sets.n_states[k])
-        tally = found.reshape(-1, sets.cardinalities[k]).astype(np.float64)
+        state = rows.labels[:, labels].astype(np.intp) @ sets.strides[k, list(labels)]
+        counts = np.bincount(state, rows.weight, minlength=sets.n_states[k])
+        tally = counts.reshape(-1, sets.cardinalities[k]).astype(np.float64)
         smoothed(tally, float(options.smoothing), alpha[k, : sets.n_states[k]].reshape(tally.shape))
     return LDSNetwork(sets, columns, alpha, vectors, vector_weights, theta, phi), traces
 
@@ -320,7 +319,7 @@ def learn_network(
     Parameters
     ----------
     rows : TrainingRows
-        At least one of them complete.
+        At least one of them of positive weight.
     structure : callable
         From codes (m, d) without missing entries and weights (m,) to the parents of each label.
     options : EMOptions
@@ -339,7 +338,7 @@ def learn_network(
         Training performance of the labels inferred by the model of each round; the last one
         did not improve, unless the rounds ran out or nothing was left to change.
     """
-    known = rows.complete()
+    known = rows.weighted()
 
     def fit(parents: Parents) -> tuple[LDSNetwork, list[Array]]:
         return fit_parameters(rows, DependencySets.of(parents, rows.cardinalities), options)
@@ -378,7 +377,7 @@ def smoothing_scorer(
 
     def score(left: Array, held_out: Indices) -> Array:
         known = replace(rows, weight=left)
-        first = known.complete()
+        first = known.weighted()
         sets = DependencySets.of(structure(first.labels, first.weight), rows.cardinalities)
         found = []
         for value in grid:

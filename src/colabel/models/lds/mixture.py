@@ -18,7 +18,7 @@ from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.lds.posterior import Inference, chosen_inference
 from colabel.labels import MISSING
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.structure.bayes_network import Parents, learn_bayes_network
 from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import completed_by_chain
@@ -26,7 +26,6 @@ from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
     choose_smoothing,
-    complete_rows,
     feature_position,
     fit_features,
 )
@@ -368,8 +367,7 @@ class LDSMixture(JointClassifier):
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
         data = completed_by_chain(data, self._seed(), self.n_jobs)
-        complete = data.codes[(data.codes != MISSING).all(axis=1)]
-        n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
+        n_vectors, n_features = len(np.unique(data.codes, axis=0)), data.X.shape[1]
         if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
             raise ValueError(
                 f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
@@ -378,7 +376,19 @@ class LDSMixture(JointClassifier):
                 "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
             )
         self.features_ = fit_features(data.X, self.bins, data.weight, unseen=self.unseen)
-        structure = self._structure_learner(data)
+        seed = self._seed()
+
+        def structure(codes: Codes, weight: Array) -> Parents:
+            return learn_bayes_network(
+                codes,
+                data.cardinalities,
+                weight,
+                score=self.network_score,
+                max_parents=int(self.max_parents),
+                equivalent_sample_size=float(self.equivalent_sample_size),
+                random_state=seed,
+            )
+
         options = EMOptions(
             tol=float(self.tol),
             max_iter=int(self.max_iter),
@@ -416,26 +426,10 @@ class LDSMixture(JointClassifier):
         grid = parameters.checked_grid("smoothing", self.smoothing)
         if len(grid) == 1:
             return grid[0]
-        rows = self._rows(complete_rows(data, self._seed()))
+        rows = self._rows(distinct_rows(data, self._seed()))
         scorer = smoothing_scorer(rows, structure, options, grid)
         verbose = bool(self.verbose)
         return choose_smoothing(grid, rows.weight, int(self.n_folds), scorer, verbose=verbose)
-
-    def _structure_learner(self, data: TrainingData) -> StructureLearner:
-        seed = self._seed()
-
-        def learn(codes: Codes, weight: Array) -> Parents:
-            return learn_bayes_network(
-                codes,
-                data.cardinalities,
-                weight,
-                score=self.network_score,
-                max_parents=int(self.max_parents),
-                equivalent_sample_size=float(self.equivalent_sample_size),
-                random_state=seed,
-            )
-
-        return learn
 
     def _joint(self, X: Any) -> Joint:
         return LDSPosterior(

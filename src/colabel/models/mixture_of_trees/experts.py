@@ -27,7 +27,16 @@ from colabel.models.chain.learning import (
     mutual_information,
     order_by_dependence,
 )
-from colabel.models.ctbn import FittedTree, LearnedTree, Search, fit_tree, most_parents, search_arcs
+from colabel.models.ctbn import (
+    FittedTree,
+    LearnedTree,
+    Search,
+    arc_errors,
+    fit_tree,
+    most_parents,
+    search_arcs,
+)
+from colabel.models.learning import label_features
 
 # Of what deviates by an intercept alone: 2.5 in the log-odds cost half a nat.
 _WEAK = 1.0 / 2.5**2
@@ -384,7 +393,7 @@ class Trees:
         shared = learning if self.shared else None
         most = most_parents("auto", data, linear=True)
         search = search_arcs(learning, rows.folds, self.min_rows, shared, most)
-        parents = search.best_tree(1.0 if self.shared else 0.0)
+        parents = search.best_tree(arc_errors(data) if self.shared else 0.0)
         fitted = fit_tree(learning, parents, search, shared)
         used = _UsedModels.of(learning, parents, search, fitted)
         parts = regressions_of(used.models, used.targets, used.penalties, design, data.row_weights)
@@ -420,7 +429,7 @@ class _UsedModels:
         targets = np.empty((len(arcs), data.n_rows), dtype=np.int16)
         C, frozen = np.empty(len(arcs)), np.zeros(len(arcs), dtype=bool)
         for t, (parent, value, label) in enumerate(arcs):
-            mine = True if parent == ROOT else data.codes[:, parent] == value
+            mine = True if parent == ROOT else label_features(data)[:, parent] == value
             targets[t] = np.where(mine, data.codes[:, label], -1)
             # a rare value has the model without parent, which the rows of that value do not move
             frozen[t] = parent != ROOT and (parent, value) not in search.choices
@@ -453,17 +462,14 @@ def _anchors(
     near = [t for t, arc in enumerate(arcs) if arc[0] != ROOT and _choice(search, *arc) < 0]
     if not near:
         return anchors
-    codes, models = learning.data.codes, fitted.models
+    data, models = learning.data, fitted.models
     assert isinstance(models, LinearModels)
     alone = {
         label: own
         for (parent, _, label), own in zip(fitted.keys, models.coef, strict=True)
         if parent == ROOT
     }
-    groups = [
-        RowGroup(np.flatnonzero(codes[:, arcs[t][0]] == arcs[t][1]), np.array([arcs[t][2]]))
-        for t in near
-    ]
+    groups = [RowGroup(data.rows_with(*arcs[t][:2]), np.array([arcs[t][2]])) for t in near]
     lines = learning.fit(groups, [np.zeros(1, dtype=np.intp)] * len(near), search.offsets, alone)
     for t, line in zip(near, lines.coef, strict=True):
         anchors[t] = line

@@ -422,8 +422,14 @@ class MixtureOfTrees(Penalised):
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
-        data = completed_by_chain(data, seed, self.n_jobs)
-        em = self._em(data, seed)
+        trees = self.base == "trees"
+        data = completed_by_chain(data, seed, self.n_jobs, known_targets=trees)
+        learner = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, 0)
+        base: Base = Chains(learner, resolve_scales(None, self.C, None))
+        if trees:
+            base = Trees(learner, self.pairs == "shared", self.min_rows)
+        folds = make_folds(data, self.cv, seed)
+        em = EM.on(self.label_space_, data, folds, base, self.tol, self.em_tol, self.n_jobs)
         start = self._grown(em, seed)
         n_steps = self.final_iter + 1
         with progress_bar("EM on all rows", n_steps, shown=bool(self.verbose)) as advance:
@@ -463,14 +469,6 @@ class MixtureOfTrees(Penalised):
                     return em.relearned(grown, responsibilities(terms), seed)
                 growth = replace(growth, gates=(grown.gate.C or gates[0],))
             return em.first(seed) if automatic else growth.unjudged(em, advance)
-
-    def _em(self, data: TrainingData, seed: int) -> EM:
-        folds = make_folds(data, self.cv, seed)
-        learner = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, 0)
-        base: Base = Chains(learner, resolve_scales(None, self.C, None))
-        if self.base == "trees":
-            base = Trees(learner, self.pairs == "shared", self.min_rows)
-        return EM.on(self.label_space_, data, folds, base, self.tol, self.em_tol, self.n_jobs)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
