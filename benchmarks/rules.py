@@ -294,7 +294,8 @@ def fitted_costs(models: Sequence[str], n_labels: int, n_train: int, n_test: int
         print(
             f"{name:16} fit {fitting:6.1f} s, {n_test} rows: {plain:6.2f} s without, "
             f"{seconds:6.2f} s with rules (compiled in {compiling:.2f} s), {obeying.exact}, "
-            f"rows that break one {broken[0]} / {broken[1]}, exact match {right[0]:.3f} / {right[1]:.3f}",
+            f"rows that break one {broken[0]} / {broken[1]}, "
+            f"exact match {right[0]:.3f} / {right[1]:.3f}",
             flush=True,
         )
 
