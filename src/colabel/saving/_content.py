@@ -90,7 +90,9 @@ class Written:
             return int(value)
         if isinstance(value, float | np.floating):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
-        if type(value) is list or isinstance(value, UserList):  # which scikit-learn 1.6 has
+        if isinstance(value, UserList):  # of scikit-learn 1.6, whose items warn when they are read
+            value = value.data
+        if type(value) is list:
             return [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]
         if type(value) is tuple:
             return {"tuple": [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]}
