@@ -312,20 +312,6 @@ class LDSMixture(JointClassifier):
             state_prob=prob,
         )
 
-    def driver_table(self) -> Array:
-        """Return how much each dependency set says about each feature, (p, d) in nats.
-
-        The probability of the set for the feature, averaged over the training rows, times the
-        mutual information of the set's state and the feature where the set was chosen.
-        """
-        check_is_fitted(self)
-        prob = self._state_prob()
-        rows = [
-            [_information(p, t) for p, t in zip(prob, self._tables(j), strict=True)]
-            for j in range(self.n_features_in_)
-        ]
-        return np.asarray(self._mean_weights().T * np.array(rows))
-
     def _mean_weights(self) -> Array:
         """Mixture weights (d, p), averaged over the training rows."""
         network = self.parameters_
