@@ -2,7 +2,7 @@
 
 Every model with ``calibrate=False``, with ``decision="seen"`` (the most probable of the label
 vectors that training rows have) and with ``calibrate=True``. Folds are those of seed 0; everything
-is learned on training rows. The log-loss is -log P(y | x) in nats a row, its difference with a
+is learned on training rows. The log-loss is -log P(y | x) in nats per row, its difference with a
 paired standard error.
 
 Usage: python -m benchmarks.calibration [emotions image scene] [--models BR CTBN LDS EBN MLKNN]

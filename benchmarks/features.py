@@ -2,7 +2,7 @@
 
 kernel: KernelFeatures with its defaults; forest: ForestFeatures with its defaults (extra trees) and
 by a random forest; each before five joints. Three folds, seed 0; everything is
-chosen on training rows. The log-loss is -log P(y | x) in nats a row; seconds are those of the
+chosen on training rows. The log-loss is -log P(y | x) in nats per row; seconds are those of the
 features' fit_transform alone and of the model's fit, a fold.
 
 Usage: python -m benchmarks.features kernel|forest [emotions scene image yeast] [--data DIR]
@@ -76,7 +76,7 @@ def folds_of(data: Dataset, features: Any, n_folds: int, seed: int) -> list[Fold
 
 
 def measured(model: Any, folds: Sequence[Fold]) -> list[str]:
-    """Exact match, log-loss in nats a row, columns, seconds of the features and of the fit."""
+    """Exact match, log-loss in nats per row, columns, seconds of the features and of the fit."""
     found = []
     for fold in folds:
         start = time.perf_counter()

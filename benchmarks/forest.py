@@ -95,7 +95,7 @@ def main() -> None:
     for name in given.sets:
         data = load(name, data_home=given.data)
         X, Y = np.asarray(_dense(data.X)), np.asarray(_dense(data.Y)).astype(int)
-        header = [name, "exact match", "log-loss", "CPU s a fold", "scikit-learn's times"]
+        header = [name, "exact match", "log-loss", "CPU s per fold", "scikit-learn's times"]
         print_table(header, figures_of(X, Y, given.trees))
 
 

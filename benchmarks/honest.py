@@ -7,7 +7,7 @@ first one stopped. Run it with two versions of colabel on the path and compare t
     python -m benchmarks.honest run after.jsonl --sets emotions enron
     python -m benchmarks.honest table before.jsonl after.jsonl
 
-Log-losses are nats a row; differences are paired over the folds, with their standard error.
+Log-losses are nats per row; differences are paired over the folds, with their standard error.
 """
 
 from __future__ import annotations

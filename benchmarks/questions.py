@@ -141,7 +141,7 @@ def main() -> None:
         *chosen,
         "alone",
         "saved",
-        "CPU s a fold",
+        "CPU s per fold",
     ]
     print_table(header, rows)
 

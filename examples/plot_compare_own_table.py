@@ -43,14 +43,14 @@ found.plot()
 
 # %%
 # The recommendation warns: the label *faulty* is hardly ever in the most probable label set.
-# Nothing is wrong with the probabilities; what is announced is a decision, and others can be taken.
+# Nothing is wrong with the probabilities; what is predicted is a decision, and others can be taken.
 
 for sentence in found.warnings:
     print(sentence)
 print(found.decisions.loc[found.recommended].round(3))
 
 # %%
-# With thresholds of their own, tuned on rows held out, all labels are announced. The model is
+# With thresholds of their own, tuned on rows held out, all labels are predicted. The model is
 # fitted to all rows and takes the table as it is.
 
 tuned = colabel.compare(
@@ -58,5 +58,5 @@ tuned = colabel.compare(
 )
 model = tuned.fit()
 print(model)
-print("announced", model.predict(table).mean(axis=0).round(2))
+print("predicted", model.predict(table).mean(axis=0).round(2))
 print("true     ", table.filter(like="is_").to_numpy().mean(axis=0).round(2))

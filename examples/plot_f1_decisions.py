@@ -2,7 +2,7 @@
 Deciding for F1
 ===============
 
-`predict` announces the label set with the smallest expected loss. Which set that is depends on the
+`predict` predicts the label set with the smallest expected loss. Which set that is depends on the
 loss: on rows where the model is in doubt, the best set for F1 is larger than the most probable one.
 """
 
@@ -34,7 +34,7 @@ for loss, labels in decisions.items():
     )
 
 # %%
-# The more uncertain the row, the more labels the decision for F1 announces beyond the mode.
+# The more uncertain the row, the more labels the decision for F1 predicts beyond the mode.
 
 extra = decisions["f1"].sum(axis=1) - decisions["subset"].sum(axis=1)
 figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")

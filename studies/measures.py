@@ -70,9 +70,11 @@ MEASURES: dict[str, Measure] = {
         meaning="precision 1 for a label never predicted, recall 1 for one never true",
     ),
     "f1_label": Measure("F1-label", _of_vectors(metrics.f1_label)),
-    "log_loss_sum_per_fold": Measure("log-loss a fold", _log_loss_sum, False, needs_log_prob=True),
+    "log_loss_sum_per_fold": Measure(
+        "log-loss per fold", _log_loss_sum, False, needs_log_prob=True
+    ),
     PATH: Measure(
-        "log-loss a fold, CC by its predicted labels",
+        "log-loss per fold, CC by its predicted labels",
         _path_log_loss_sum,
         False,
         meaning="a greedy chain's by P(y_i given x and the predicted earlier labels)",

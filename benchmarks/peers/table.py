@@ -151,7 +151,7 @@ def value_of(cells: Sequence[str], measure: str) -> float:
 def full_table(table: SetTable, printed: dict[str, list[str]]) -> str:
     """Draw all methods of one set; those that were not run keep the line that they had."""
     best = {measure: table.best(measure) for measure in MEASURES}
-    header = ["method", *MEASURES, "log-loss of", "rows of P = 0", "CPU s a fold", "peak MB"]
+    header = ["method", *MEASURES, "log-loss of", "rows of P = 0", "CPU s per fold", "peak MB"]
     lines, not_run = [header, ["---"] * len(header)], []
     for name, method in METHODS.items():
         shown = f"**{name}**" if method.ours else name

@@ -64,7 +64,7 @@ class MaxMarginOutputCoding(ClassifierMixin, BaseEstimator):
     decoding : {"search", "mean field"}
         How the label vector is looked for: the minimum above by search; or the independent labels
         that are nearest to the distribution it is the mode of, found from the classifiers'
-        probabilities by sweeps over the labels, each announced where it is more probable than not.
+        probabilities by sweeps over the labels, each predicted where it is more probable than not.
     cv : int
         Number of folds in which `alphas` and `logistic_C` are chosen.
     tol : float

@@ -114,6 +114,7 @@ def test_help_names_every_model_and_every_default():
         assert known[:2] == (MODEL_NAMES[name].__name__, first_line(MODEL_NAMES[name]))
         assert known.when.startswith("Take it ")
         assert known.cost in ("low", "medium", "high", "highest")
+    assert list(known_features()) == list(FEATURE_NAMES)
     for name, known in known_features().items():
         assert known[:2] == (FEATURE_NAMES[name].__name__, first_line(FEATURE_NAMES[name]))
     listed = runner.invoke(app, ["models"], env={"COLUMNS": "200"}).output
@@ -121,7 +122,7 @@ def test_help_names_every_model_and_every_default():
     for command in ("fit", "compare"):
         text = runner.invoke(app, [command, "--help"], env={"COLUMNS": "300"}).output
         words = set(text.replace(",", " ").replace(".", " ").split())
-        assert {*MODEL_NAMES, "kernel+", "forest+"} <= words
+        assert {*MODEL_NAMES, *(f"{name}+" for name in FEATURE_NAMES)} <= words
     assert ",".join(DEFAULT_MODELS) in text
     assert f"[default: ({MOST_ROWS})]" in text
 

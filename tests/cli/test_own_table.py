@@ -151,7 +151,7 @@ def test_fit_with_thresholds_and_calibration(folder):
     result = run("fit", folder / "some.csv", "-l", LABELS, *options)
     text = " ".join(result.stdout.split())
     assert "ThresholdedClassifier(MLkNN) fitted in" in text
-    assert re.search(r"above its threshold: even 0\.\d\d, prime", text)
+    assert re.search(r"above thresholds: even 0\.\d\d, prime", text)
     assert "Calibrated on rows held out: temperature" in text
     model = colabel.load(target)
     rows = list(csv.DictReader(run("predict", target, folder / "some.csv").stdout.splitlines()))
@@ -586,3 +586,21 @@ def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder, monkeypatch):
     names = [name for name in load_digit_traits().label_names if first[name] == "1"]
     assert rows[0].split()[: 1 + len(names)] == ["1", *[f"{n}," for n in names[:-1]], names[-1]]
     assert "more columns and more rows: -o out.csv writes everything." in shown.stderr
+
+
+def test_blanks_may_be_unlabelled(tmp_path):
+    """Two of five rows with a tag are marked; the share that has it is estimated and named."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    truth = rng.random(900) < 1.0 / (1.0 + np.exp(1.0 - X @ [4.0, -3.0]))
+    marked = truth & (rng.random(900) < 0.4)
+    rows = zip(X, marked, truth ^ (rng.random(900) < 0.1), strict=True)
+    lines = [f"{a:.4f},{b:.4f},{'1' * int(tag)},{int(other)}" for (a, b), tag, other in rows]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,tag,other", *lines]))
+    fit = ("fit", tmp_path / "t.csv", "-l", "tag,other", "-m", "br", "-o", tmp_path / "m.colabel")
+    assert "1 label is 1 or missing, never 0 ('tag')" in run(*fit).stderr
+    told = run(*fit, "--set", "blank=unlabelled").output
+    share = re.search(r"Estimated share of rows with a label: tag (\d+)%", told)
+    assert share is not None
+    assert abs(int(share[1]) / 100 - truth.mean()) < 0.07
+    assert "never 0" not in told

@@ -260,8 +260,8 @@ def test_what_is_known_is_scored(data):
         assert scores["exact_match"][fold] == pytest.approx(right[whole].all(axis=1).mean())
         said, true = held.codes[test], held.true[test] == 1
         hits = ((said == 1) & true).sum()
-        announced = ((said == 1) & known[test]).sum()
-        assert scores["micro_f1"][fold] == pytest.approx(2 * hits / (announced + true.sum()))
+        predicted = ((said == 1) & known[test]).sum()
+        assert scores["micro_f1"][fold] == pytest.approx(2 * hits / (predicted + true.sum()))
 
 
 # ---------------------------------------------------------------------------------- decisions

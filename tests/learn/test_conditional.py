@@ -187,7 +187,7 @@ def test_a_single_row_is_never_held_out_for_want_of_others(cv):
 
 
 def test_sparse_rows_share_folds_by_content_too(rng):
-    X = sp.random_array((60, 5), density=0.9, rng=rng, format="csr")
+    X = sp.random_array((60, 5), density=0.9, random_state=rng, format="csr")
     twice = sp.vstack([X, X], format="csr")
     codes = rng.integers(0, 2, size=(60, 2))
     of_row = random_folds(data_of(twice, np.vstack([codes, codes])), 4, seed=0).of_row
@@ -195,7 +195,7 @@ def test_sparse_rows_share_folds_by_content_too(rng):
 
 
 def test_storage_does_not_move_the_folds(rng):
-    X = sp.random_array((60, 5), density=0.4, rng=rng, format="csr")
+    X = sp.random_array((60, 5), density=0.4, random_state=rng, format="csr")
     codes = rng.integers(0, 2, size=(60, 2))
     sparse = random_folds(data_of(X, codes), 4, seed=0).of_row
     dense = random_folds(data_of(X.toarray(), codes), 4, seed=0).of_row
@@ -203,7 +203,7 @@ def test_storage_does_not_move_the_folds(rng):
 
 
 def test_explicit_zeros_do_not_move_the_folds(rng):
-    X = sp.random_array((60, 5), density=0.4, rng=rng, format="csr")
+    X = sp.random_array((60, 5), density=0.4, random_state=rng, format="csr")
     padded = X.copy()
     padded.data[::3] = 0.0
     pruned = padded.copy()

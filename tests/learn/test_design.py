@@ -129,7 +129,7 @@ def test_blocks_of_few_rows_lie_in_the_span_of_their_rows(rng, store):
 
 
 def test_sparse_rows_leave_out_what_is_empty_among_them(rng):
-    X = sp.random_array((900, 400), density=0.001, rng=rng, format="csr")
+    X = sp.random_array((900, 400), density=0.001, random_state=rng, format="csr")
     design = Design.of(X)
     rows = np.arange(500)
     used = len(np.unique(X[rows].indices))
@@ -241,7 +241,7 @@ def test_the_scale_of_dense_rows_is_their_energy(rng, weighted):
 
 
 def test_sparse_scales_lie_between_the_columns_own_and_a_common_one(rng, weighted):
-    X = sp.random_array((300, 40), density=0.1, rng=rng, format="csr")
+    X = sp.random_array((300, 40), density=0.1, random_state=rng, format="csr")
     design = Design.of(X, weights(rng, 300, weighted))
     energy, scale = design.sum_of_squares()[:-1], design.scale()[:-1]
     order = np.argsort(energy)

@@ -67,7 +67,6 @@ def test_all_that_an_objective_says_is_that_of_rows_in_memory(
     ours, theirs = learnings(data, [1.0], 1e-7)
     asked = Asked(groups, folds)
     batches, _ = theirs.batches(asked, 3)
-    in_memory = batches_in_memory(ours, asked, 3)[0].rows
     n_scores = loss_for(n_classes).n_scores
 
     def close(one, two):
@@ -88,9 +87,9 @@ def test_all_that_an_objective_says_is_that_of_rows_in_memory(
         left = np.arange(len(flat)) % 2 == 0
         found.keep(torch.tensor(left))
         for at, group in enumerate(batch.group):  # one target at a time, in memory
-            own_target = (part[[at]] for part in batch[:3])
-            one = type(batch)(*own_target, n_classes, in_memory)
-            own, own_counts = ours.block(groups, one, 3)
+            target = [groups[group].take(batch.position[[at]])]
+            (one,) = batches_in_memory(ours, Asked(target, folds), 3)
+            own, own_counts = ours.block(target, one, 3)
             place_of = at + len(batch.group) * np.arange(3)
             whole = ours.design.block(groups[group].rows)
             start = whole.to_basis(ours.design.from_basis(flat[place_of]))

@@ -20,7 +20,7 @@ ZERO = np.zeros(1, dtype=np.intp)
 
 def rare_labels(rng, n_rows=300, n_features=120, n_labels=12):
     """Sparse rows with labels that 5 to 60 of them have."""
-    X = sp.random_array((n_rows, n_features), density=0.05, rng=rng, format="csr")
+    X = sp.random_array((n_rows, n_features), density=0.05, random_state=rng, format="csr")
     coef = (
         8.0 * rng.normal(size=(n_features, n_labels)) * (rng.random((n_features, n_labels)) < 0.1)
     )

@@ -415,7 +415,7 @@ def test_refusals(metric, true, pred, words):
 @pytest.mark.parametrize(
     ("weight", "words"),
     [
-        ([1, 2], r"shape == \(2,\).*\(3,\)"),
+        ([1, 2], r"sample_weight has the shape \(2,\), but there are 3 rows"),
         ([1, 2, -1], r"Negative values in .*sample_weight"),
         ([0, 0, 0], r"one row a positive weight|non-zero"),
         ([1, 2, NAN], r"sample_weight contains NaN"),
@@ -464,7 +464,7 @@ def test_weights_count_as_repeated_rows(rng):
 def test_f1_counts_what_is_known():
     true = [[1, None, 0], [0, 1, None], [1, 1, 1], [None, None, None]]
     pred = [[1, 1, 1], [0, 0, 1], [1, 1, 0], [1, 1, 1]]
-    # label by label: 2 of 2 and 2 announced; 1 of 2 and 1 announced; 0 of 1 and 1 announced
+    # label by label: 2 of 2 and 2 predicted; 1 of 2 and 1 predicted; 0 of 1 and 1 predicted
     assert f1_score(true, pred) == pytest.approx(2 * 3 / (4 + 5))
     assert f1_score(true, pred, average="macro") == pytest.approx((1 + 2 / 3 + 0) / 3)
     rows = [2 * 1 / (1 + 2), 0.0, 2 * 2 / (3 + 2)]

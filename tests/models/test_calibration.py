@@ -133,7 +133,7 @@ def test_calibrate_is_true_or_false():
         CTBN(calibrate="yes").fit(*exclusive(20))
 
 
-def test_seen_announces_only_what_was_seen():
+def test_seen_predicts_only_what_was_seen():
     X, Y = exclusive()
     model = ClassifierChain(C=0.1, decision="seen", random_state=0).fit(X, Y)
     assert (model.predict(exclusive(seed=1)[0]).sum(axis=1) == 1).all()

@@ -88,7 +88,7 @@ def dense():
 @pytest.fixture(scope="module")
 def sparse():
     rng = np.random.default_rng(1)
-    X = sp.random_array((N_ROWS, 30), density=0.2, rng=rng, format="csr")
+    X = sp.random_array((N_ROWS, 30), density=0.2, random_state=rng, format="csr")
     X = sp.csr_array(sp.hstack([X, sp.csr_array((N_ROWS, 6))], format="csr"))  # and empty columns
     return X, labels_that_depend(X, rng)
 

@@ -145,7 +145,7 @@ def test_two_variables_of_sixty_values_are_no_field(estimator_class, rng):
 # ------------------------------------------------------------------------ thresholds
 
 
-def test_a_rare_label_is_not_announced_in_every_row(rng):
+def test_a_rare_label_is_not_predicted_in_every_row(rng):
     """One row in 200 carries it, and the features say nothing about it."""
     assert colabel.ThresholdedClassifier in TWO_VALUED
     for n_rows in (200, 2000):

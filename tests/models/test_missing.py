@@ -14,6 +14,7 @@ import colabel
 from colabel import CTBN, BinaryRelevance, ClassifierChain, JointForest, JointStack, MLkNN
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
+from colabel.learn.linear import LinearLearning
 from colabel.models import JointClassifier
 from colabel.models.chain.learning import completed, posterior_draws
 from colabel.models.learning import make_folds
@@ -202,3 +203,53 @@ def test_neighbours_look_until_on_average_k_have_a_label(rng):
         share = np.nanmean(holes[near], axis=1)
     expected = 5 * np.where(np.isnan(share), usual, share)
     np.testing.assert_allclose(model._neighbours.counts_in_training(), expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
+def test_everything_around_a_model_counts_what_is_known(rng, model_class):
+    """Calibration, thresholds, label sets, evaluation and audit, with a fifth of labels gone."""
+    X, Y = drawn(rng, 120)
+    holes = with_holes(rng, Y, 0.2)
+    holes[:30] = Y[:30]
+    known = ~np.isnan(holes)
+    calibrated = small(model_class).set_params(calibrate=True).fit(X, holes)
+    found = calibrated.joint(X).log_prob(holes)
+    assert np.isfinite(found).all()
+    # what is missing is summed over
+    assert (found >= calibrated.joint(X).log_prob(Y) - 0.7).all()
+    cut = colabel.ThresholdedClassifier(small(model_class)).fit(X, holes)
+    assert ((cut.thresholds_ >= 0) & (cut.thresholds_ <= 1)).all()
+    sets = colabel.ConformalSets(small(model_class), cv=0.5).fit(X, holes)
+    assert 0 < sets.n_held_out_ <= 60
+    scores = colabel.evaluate(calibrated, X, holes)
+    right = (calibrated.predict(X) == Y)[known].mean()
+    assert scores.measures["hamming_accuracy"].value == pytest.approx(right, abs=0.03)
+    if model_class in (BinaryRelevance, CTBN, MLkNN):  # all models answer alike, at folds' cost
+        audited = colabel.audit(small(model_class), X, holes, cv=2, n_explained=0)
+        assert (audited.log_odds[~known] == -np.inf).all()
+        assert np.isfinite(audited.log_odds[known]).all()
+
+
+@pytest.mark.parametrize("model_class", [colabel.CDN, CTBN, colabel.BayesNetEnsemble])
+def test_half_of_the_labels_costs_few_regressions_more(rng, model_class, monkeypatch):
+    """Of the regressions solved; rows with missing labels count twice, for their two draws."""
+    X, Y = drawn(rng, 200)
+    solved = []
+    whole = LinearLearning.cross_validate
+
+    def counted(self, groups, folds, *arguments, **options):
+        n_rows = self.data.n_rows if folds.n_folds > 1 else 0
+        targets = sum(len(group.targets) for group in groups)
+        solved.append(n_rows * folds.n_folds * len(self.learner.grid) * targets)
+        return whole(self, groups, folds, *arguments, **options)
+
+    monkeypatch.setattr(LinearLearning, "cross_validate", counted)
+    cost = []
+    for labels in (Y, with_holes(rng, Y, 0.5)):
+        solved.clear()
+        model_class(random_state=0).fit(X, labels)
+        cost.append(sum(solved))
+    # the chain of a model without regressions of its own: three folds, penalties and scales
+    alone = 200 * 3 * (3 * 3 + 3 * 3 * 3)
+    assert cost[1] <= (3.5 * cost[0] or alone)

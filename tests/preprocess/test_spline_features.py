@@ -52,7 +52,7 @@ def test_knots_where_one_value_is_most_of_a_column(rng):
 
 
 def test_sparse_rows_stay_as_they_are(rng):
-    X = sparse.random_array((30, 50), density=0.1, rng=rng, format="csr")
+    X = sparse.random_array((30, 50), density=0.1, random_state=rng, format="csr")
     made = SplineFeatures().fit_transform(X)
     assert sparse.issparse(made)
     np.testing.assert_array_equal(made.toarray(), X.toarray())

@@ -72,7 +72,7 @@ def test_nothing_is_learned_from_other_rows(frame):
 
 
 def test_sparse_numbers_stay_sparse(rng):
-    block = sp.random_array((30, 50), density=0.1, rng=rng, format="csr")
+    block = sp.random_array((30, 50), density=0.1, random_state=rng, format="csr")
     names = tuple(f"x{j}" for j in range(50))
     frame = Frame(sp.csr_array(block), names)
     X = Preprocessor([Column(n, "number") for n in names]).fit(frame).transform(frame)

@@ -97,7 +97,7 @@ def test_the_same_preprocessor(frame, cuts):
 
 @pytest.mark.parametrize("cuts", CUTS)
 def test_sparse_numbers(rng, cuts):
-    numbers = sparse.random_array((N, 5), density=0.2, rng=rng, format="csr")
+    numbers = sparse.random_array((N, 5), density=0.2, random_state=rng, format="csr")
     numbers.data[3] = np.nan
     numbers.data[4] = -7.0
     frame = Frame(numbers, tuple("abcde"), {})

@@ -202,9 +202,11 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
         pairs = zip(model.label_names_, inner.thresholds_.tolist(), strict=True)
         shown = [f"{name} {cut:.2f}" for name, cut in list(pairs)[:_MOST_THRESHOLDS]]
         more = ", …" if len(inner.thresholds_) > len(shown) else ""
-        said = f"A label is predicted above its threshold: {', '.join(shown)}{more}."
-        console.print(escape(said))
+        console.print(escape(f"Labels are predicted above thresholds: {', '.join(shown)}{more}."))
         inner = inner.estimator_
+    priors = zip(model.label_names_, getattr(inner, "class_priors_", ()), strict=False)
+    if shown := [f"{name} {prior:.0%}" for name, prior in priors if prior >= 0]:
+        console.print(escape(f"Estimated share of rows with a label: {', '.join(shown)}."))
     if hasattr(inner, "calibration_"):
         temperature, price = inner.calibration_.temperature, inner.calibration_.price_of_new
         off = f", and {price:.2f} nats off a label set that no row has" if price > 0 else ""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _CLASS = re.compile(r'(?m)^class (\w+)\(([^)]*)\):\n    r?"""(.*)\n((?:[ \n].*\n?|\n)*)')
 _ADVICE = re.compile(r"\n    (Take it [^.]*\.) Cost: (\w+)\.\n")
+_FEATURES = ("boosted", "forest", "kernel", "spline")
 _SHORT_NAME = re.compile(r'\n    short_name.* = "(\w+)"')
 
 
@@ -54,7 +55,7 @@ def known_models() -> dict[str, Known]:
 def known_features() -> dict[str, Known]:
     """Return what may stand before a model, joined to its name by a plus."""
     kinds = {name: Known(name, said) for name, _, said, _ in _classes("preprocess")}
-    return {name: kinds[f"{name.capitalize()}Features"] for name in ("forest", "kernel")}
+    return {name: kinds[f"{name.capitalize()}Features"] for name in _FEATURES}
 
 
 def _classes(room: str) -> list[tuple[str, str, str, str]]:

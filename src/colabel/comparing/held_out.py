@@ -296,18 +296,21 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
     true = task.codes[rows]
     if not _has_space(inner):
         return HeldOut(rows, task.space, true, task.space.encode(decided)), seconds
-    own = OwnCodes(task.space, inner.label_space_)
-    codes = own.to_all(decided)
+    own = inner.label_space_  # whose training rows may have lacked values
+    codes = recoded(decided, own, task.space)
     if joint is None and ask.log_prob and hasattr(inner, "joint"):
         joint = inner.joint(X)  # of a model that decides by something else
     if joint is None:
         return HeldOut(rows, task.space, true, codes), seconds
     log_prob = marginals = confidence = mode_right = None
     if ask.log_prob:
-        known, seen = own.to_own(true)
+        known = recoded(true, task.space, own)
+        seen = ((known == MISSING) == (true == MISSING)).all(axis=1)
         log_prob = np.minimum(np.where(seen, joint.log_prob_codes(known), -np.inf), 0.0)
     if ask.marginals:
-        marginals = own.marginals(joint.marginal_tables(), decided)
+        values = np.ones_like(decided) if task.space.is_indicator else decided
+        pairs = zip(joint.marginal_tables(), values.T, strict=True)
+        marginals = np.stack([table[np.arange(len(rows)), each] for table, each in pairs], axis=1)
     others = {}
     for loss in ask.decisions:
         if loss == "hamming" and marginals is not None and task.space.is_indicator:
@@ -315,48 +318,26 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
             others[loss] = (marginals > 0.5).astype(np.int32)
             continue
         with contextlib.suppress(NotImplementedError):  # a network that only decides has no sums
-            others[loss] = own.to_all(resolve_decision(loss).codes(joint))
+            others[loss] = recoded(resolve_decision(loss).codes(joint), own, task.space)
     if ask.confidence:
         by_mode = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
         best = decided if by_mode else joint.mode_codes()
         confidence = np.exp(joint.log_prob_codes(best))
-        mode_right = ((own.to_all(best) == true) | (true == MISSING)).all(axis=1)
+        right = recoded(best, own, task.space) == true
+        mode_right = (right | (true == MISSING)).all(axis=1)
     kept = joint if ask.joint else None
     asked = (log_prob, marginals, confidence, mode_right, others, kept)
     return HeldOut(rows, task.space, true, codes, *asked), seconds
 
 
-class OwnCodes:
-    """Between the codes of all rows and those of a model, whose rows may have lacked values."""
-
-    def __init__(self, every: LabelSpace, own: LabelSpace) -> None:
-        self._to_own, self._to_all = [], []
-        for of_all, of_own in zip(every.classes, own.classes, strict=True):
-            position = {value: i for i, value in enumerate(of_own.tolist())}
-            forward = [position.get(value, MISSING) for value in of_all.tolist()]
-            self._to_own.append(np.array([*forward, MISSING], dtype=np.int32))
-            position = {value: i for i, value in enumerate(of_all.tolist())}
-            self._to_all.append(np.array([position[v] for v in of_own.tolist()], dtype=np.int32))
-        self._indicator = every.is_indicator
-
-    def to_own(self, codes: Codes) -> tuple[Codes, Flags]:
-        """Codes of the model, and which rows hold only values it knows."""
-        own = np.stack([t[c] for t, c in zip(self._to_own, codes.T, strict=True)], axis=1)
-        unseen = (own == MISSING) & (codes != MISSING)
-        return own, ~unseen.any(axis=1)
-
-    def to_all(self, codes: Codes) -> Codes:
-        """Codes in the space of all rows."""
-        return np.stack([t[c] for t, c in zip(self._to_all, codes.T, strict=True)], axis=1)
-
-    def marginals(self, tables: Sequence[Array], decided: Codes) -> Array:
-        """P(1) for 0/1 labels, P(decided value) for others, (m, d)."""
-        rows = np.arange(len(decided))
-        each = [
-            table[:, 1] if self._indicator else table[rows, codes]
-            for table, codes in zip(tables, decided.T, strict=True)
-        ]
-        return np.stack(each, axis=1)
+def recoded(codes: Codes, space: LabelSpace, other: LabelSpace) -> Codes:
+    """Return codes (n, d) of a space in another one; MISSING for values that it lacks."""
+    columns = []
+    for column, own, theirs in zip(codes.T, space.classes, other.classes, strict=True):
+        position = {value: i for i, value in enumerate(theirs.tolist())}
+        table = [*(position.get(value, MISSING) for value in own.tolist()), MISSING]
+        columns.append(np.array(table, dtype=np.int32)[column])
+    return np.stack(columns, axis=1)
 
 
 # ------------------------------------------------------------------------ the loop

@@ -443,9 +443,9 @@ def _covered(
     for _, held in held_out.cross_validate({"": method}, progress.task, progress.folds, ask):
         if isinstance(held, Exception) or held.joint is None:
             return None
-        own, seen = held_out.OwnCodes(held.space, held.joint.space).to_own(held.true)
+        own = held_out.recoded(held.true, held.space, held.joint.space)
         complete = (held.true != MISSING).all(axis=1)
-        rows = np.flatnonzero(seen & complete)
+        rows = np.flatnonzero((own != MISSING).all(axis=1))  # with values of the training rows
         try:
             rule = Nonconformity("mass", comparison.MOST_LISTED)
             true = held.joint.space.values(own[rows])

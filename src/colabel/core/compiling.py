@@ -111,16 +111,12 @@ def _tell_of_cache(error: Exception) -> None:
         )
 
 
-def _log(message: str) -> None:
-    logging.getLogger("colabel").warning(message)
-
-
 class _Watch:
     """Adds up how long compiling takes; compilations nest, so only the outermost count."""
 
     def __init__(self, noticed: float = 1.0) -> None:
         self.noticed = noticed  # seconds: less nobody wonders about
-        self.tell: Callable[[str], None] = _log
+        self.tell: Callable[[str], None] = logging.getLogger("colabel").warning
         self._open: list[float] = []  # when the compilations under way began
         self._seconds, self._told, self.cache_told = 0.0, False, False
 
@@ -139,18 +135,10 @@ class _Watch:
             self._seconds = seconds
         if seconds >= self.noticed and not self._told:
             self._told = True
-            if _first_to_tell():
+            with suppress(FileExistsError):  # then another process of the same command has told
+                if _TOLD in os.environ:
+                    os.close(os.open(os.environ[_TOLD], os.O_CREAT | os.O_EXCL))
                 self.tell(MESSAGE)
-
-
-def _first_to_tell() -> bool:
-    """Whether no other process of the same command has told."""
-    mark = os.environ.get(_TOLD)
-    with suppress(FileExistsError):
-        if mark is not None:
-            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
-        return True
-    return False
 
 
 _WATCH = _Watch()

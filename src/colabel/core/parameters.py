@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import check_array, check_non_negative
 
 from colabel.core.arrays import Array, is_sparse
 
@@ -144,9 +144,19 @@ def check_weight_range(weight: Array) -> None:
 
 def checked_weights(sample_weight: Any, X: Any) -> Array:
     """Weights (n,) of rows, some of them positive; ValueError where they are none."""
-    weight: Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    given = 1.0 if sample_weight is None else sample_weight
+    if isinstance(given, Real):
+        given = np.full(n_rows, given)
+    weight: Array = check_array(
+        given, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
     )
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has the shape {weight.shape}, but there are {n_rows} rows: give a "
+            "weight per row."
+        )
+    check_non_negative(weight, "`sample_weight`")
     if not weight.any():
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
     check_weight_range(weight)

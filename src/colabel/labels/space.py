@@ -15,6 +15,7 @@ from scipy import sparse
 
 from colabel.core.arrays import Codes
 from colabel.core.schema import ASCENDING, NOT_EMPTY, UNIQUE, Dims, Fields, check_that, stored
+from colabel.labels import inputs
 from colabel.labels.columns import (
     MISSING,
     SEPARATORS,
@@ -26,18 +27,6 @@ from colabel.labels.columns import (
     ordered,
     says_presence,
     tidy,
-)
-from colabel.labels.inputs import (
-    Columns,
-    LabelRows,
-    Lists,
-    check_representable,
-    chosen_names,
-    default_names,
-    read,
-    set_codes,
-    sets_of,
-    unique_names,
 )
 
 Kind = Literal["vector", "matrix", "sparse", "sets"]
@@ -165,7 +154,7 @@ class LabelSpace:
     @classmethod
     def of_seen(cls, seen: SeenLabels, names: Sequence[str] | None = None) -> LabelSpace:
         """Return the space that :meth:`infer` finds in rows of which only a summary is there."""
-        chosen = chosen_names(names, seen.names, len(seen.values))
+        chosen = inputs.chosen_names(names, seen.names, len(seen.values))
         _require_observed(chosen, [len(values) > 0 for values in seen.values])
         if seen.kind == "sparse":
             return cls(chosen, seen.values, "sparse")
@@ -255,8 +244,8 @@ class LabelSpace:
                     "Y was encoded by another label space: give the labels themselves."
                 )
             return Y.codes
-        given = read(Y, lists="sets" if self.kind == "sets" else "table")
-        if isinstance(given, Columns):
+        given = inputs.read(Y, lists="sets" if self.kind == "sets" else "table")
+        if isinstance(given, inputs.Columns):
             return self._encode_columns(given, mark_unseen)
         if not self.is_indicator:
             raise ValueError(
@@ -264,11 +253,11 @@ class LabelSpace:
                 f"have other values ({self!r}): give an array of shape (n, {self.n_labels})."
             )
         if isinstance(given, list):
-            return set_codes(given, self.names)
+            return inputs.set_codes(given, self.names)
         self._require_width(given.shape[1])
         return given
 
-    def _encode_columns(self, given: Columns, mark_unseen: bool) -> Codes:
+    def _encode_columns(self, given: inputs.Columns, mark_unseen: bool) -> Codes:
         arrays = self._in_order(given)
         codes = np.full((len(arrays[0]), len(arrays)), MISSING, dtype=np.int32)
         for i, (array, name, classes) in enumerate(
@@ -294,10 +283,12 @@ class LabelSpace:
                 f"variables ({few(self.names)}): give an array of shape (n, {self.n_labels})."
             )
 
-    def _in_order(self, given: Columns) -> tuple[NDArray[Any], ...]:
+    def _in_order(self, given: inputs.Columns) -> tuple[NDArray[Any], ...]:
         """Put the columns in the order of the variables, matched by name where both have names."""
         unnamed = (
-            given.names is None or given.is_vector or self.names == default_names(self.n_labels)
+            given.names is None
+            or given.is_vector
+            or self.names == inputs.default_names(self.n_labels)
         )
         if not unnamed and set(given.names or ()) != set(self.names):
             absent = [name for name in self.names if name not in (given.names or ())]
@@ -399,10 +390,10 @@ class LabelSpace:
                 "`values` for other shapes."
             )
         if self.kind == "sparse":
-            check_representable(checked < 0, "a sparse matrix")
+            inputs.check_representable(checked < 0, "a sparse matrix")
             return sparse.csr_array(checked.astype(np.int64))
         if self.kind == "sets":
-            return sets_of(checked, self.members or self.names)
+            return inputs.sets_of(checked, self.members or self.names)
         values = self.values(codes)
         return values[:, 0] if self.kind == "vector" else values
 
@@ -453,7 +444,7 @@ class SeenLabels(NamedTuple):
     @classmethod
     def of(cls, Y: Any) -> SeenLabels:
         """Look at labels (n, d) or (n,) in an array, a data frame or a sparse matrix."""
-        given = read(Y)
+        given = inputs.read(Y)
         if isinstance(given, list):
             raise ValueError(
                 "Y holds sets of labels, which are only known together: give chunks of a 0/1 "
@@ -461,14 +452,14 @@ class SeenLabels(NamedTuple):
             )
         if isinstance(given, np.ndarray):
             return cls(None, (np.array([0, 1]),) * given.shape[1], "sparse")
-        names = default_names(len(given.arrays)) if given.names is None else given.names
+        names = inputs.default_names(len(given.arrays)) if given.names is None else given.names
         columns = zip(given.arrays, names, strict=True)
         values = tuple(distinct(tidy(column, name).values, name)[0] for column, name in columns)
         return cls(given.names, values, "vector" if given.is_vector else "matrix")
 
     def joined(self, other: SeenLabels) -> SeenLabels:
         """Join what two parts say."""
-        names = self.names or default_names(len(self.values))
+        names = self.names or inputs.default_names(len(self.values))
         both = [
             a if not len(b) else b if not len(a) else distinct(np.concatenate([a, b]), name)[0]
             for a, b, name in zip(self.values, other.values, names, strict=True)
@@ -481,7 +472,7 @@ def infer_space(
     names: Sequence[str] | None = None,
     *,
     allow_unobserved: bool = False,
-    lists: Lists = "asked",
+    lists: inputs.Lists = "asked",
 ) -> tuple[LabelSpace, Codes]:
     """`LabelSpace.infer` for metrics too, which see labels that nobody could learn from.
 
@@ -491,15 +482,15 @@ def infer_space(
     """
     if isinstance(Y, EncodedLabels):
         return Y.space, Y.codes
-    given = read(Y, lists=lists)
+    given = inputs.read(Y, lists=lists)
     if isinstance(given, list):
         space = _infer_sets(given, names, allow_unobserved)
-        codes = set_codes(given, space.names)
+        codes = inputs.set_codes(given, space.names)
     elif isinstance(given, np.ndarray):
         codes, d = given, given.shape[1]
-        space = LabelSpace(chosen_names(names, None, d), (np.array([0, 1]),) * d, "sparse")
+        space = LabelSpace(inputs.chosen_names(names, None, d), (np.array([0, 1]),) * d, "sparse")
     else:
-        chosen = chosen_names(names, given.names, len(given.arrays))
+        chosen = inputs.chosen_names(names, given.names, len(given.arrays))
         space, codes = _infer_columns(given, chosen)
     if not allow_unobserved:
         _require_observed(space.names, (codes != MISSING).any(axis=0))
@@ -515,7 +506,7 @@ def _require_observed(names: Sequence[str], observed: Sequence[bool] | NDArray[A
         )
 
 
-def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[LabelSpace, Codes]:
+def _infer_columns(given: inputs.Columns, names: tuple[str, ...]) -> tuple[LabelSpace, Codes]:
     codes = np.full((len(given.arrays[0]), len(names)), MISSING, dtype=np.int32)
     classes: list[NDArray[Any]] = []
     for i, (array, name) in enumerate(zip(given.arrays, names, strict=True)):
@@ -601,12 +592,14 @@ def _check_no_lists(classes: Sequence[NDArray[Any]]) -> None:
             )
 
 
-def _infer_sets(given: LabelRows, names: Sequence[Any] | None, allow_empty: bool) -> LabelSpace:
+def _infer_sets(
+    given: inputs.LabelRows, names: Sequence[Any] | None, allow_empty: bool
+) -> LabelSpace:
     labels: list[Any]
     if names is None:
         labels = ordered((label for row in given for label in row or ()), "Y")
     else:
-        labels = list(names) if not isinstance(names, str) else [*unique_names(names)]
+        labels = list(names) if not isinstance(names, str) else [*inputs.unique_names(names)]
     if any(is_missing(label) for label in labels):
         raise ValueError(
             "A set of labels in Y holds a missing value (None or NaN): leave it out of the set, or "
@@ -619,4 +612,4 @@ def _infer_sets(given: LabelRows, names: Sequence[Any] | None, allow_empty: bool
         )
     members = () if all(isinstance(label, str) for label in labels) else tuple(labels)
     classes = (np.array([0, 1]),) * len(labels)
-    return LabelSpace(unique_names(labels), classes, "sets", members)
+    return LabelSpace(inputs.unique_names(labels), classes, "sets", members)

@@ -84,6 +84,9 @@ Offsets = Sequence[Array]
 class Rows:
     """What is known of rows wherever they are: in memory, or in chunks.
 
+    ``sum(function, *arguments)`` runs a function where the rows are, block by block, and adds up
+    what it returns, which is small: one block in memory, or the partitions of a Dask collection.
+
     Attributes
     ----------
     cardinalities : (d,)

@@ -7,6 +7,7 @@ that stay sparse on the device all groups are masked.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,10 @@ def batches_on_device(learning: LinearLearning, asked: Asked, n_fits: int) -> li
     def masked(group: int) -> bool:
         return whole.columns is not None or len(members[group]) > WIDE * whole.n_rows
 
-    def rows(batch: Batch) -> tuple[LocalRows, Indices, Indices]:
-        own_groups, group = np.unique(batch.group, return_inverse=True)
+    def rows(groups: Indices, targets: Indices) -> tuple[LocalRows, Indices, Indices]:
+        own_groups, group = np.unique(groups, return_inverse=True)
         own = [members[g] for g in own_groups]
-        labels, label = np.unique(batch.label, return_inverse=True)
+        labels, label = np.unique(targets, return_inverse=True)
         codes, design, fold = all_codes[labels], whole, all_folds
         if masked(int(own_groups[0])):
             at, inside = None, np.zeros((len(own), whole.n_rows))
@@ -122,5 +123,6 @@ def batches_on_device(learning: LinearLearning, asked: Asked, n_fits: int) -> li
     merged = []
     for parts in together:
         group, position, label = (np.concatenate([own[i] for own in parts]) for i in range(3))
-        merged.append(Batch(group, position, label, parts[0].n_classes, rows))
+        own_rows = partial(rows, group, label)
+        merged.append(Batch(group, position, label, parts[0].n_classes, own_rows))
     return merged

@@ -20,20 +20,9 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
+from colabel.core import schema
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.progress import progress_bar
-from colabel.core.schema import (
-    ASCENDING,
-    NOT_EMPTY,
-    Below,
-    Between,
-    Dims,
-    Distribution,
-    Estimator,
-    Fields,
-    bind,
-    stored,
-)
 from colabel.labels import MISSING
 from colabel.learn.conditional import (
     Folds,
@@ -62,7 +51,7 @@ _LOST_WORKER = frozenset(
 _ATTEMPTS = 3
 
 
-@stored("estimator-model")
+@schema.stored("estimator-model")
 @dataclass(frozen=True)
 class EstimatorModel:
     """One fitted classifier of a variable with `n_classes` values.
@@ -74,18 +63,20 @@ class EstimatorModel:
     estimator with the attribute `unsmoothed` is taken at its word.
     """
 
-    estimator: Annotated[Any | None, Estimator(does="predict_proba")]
-    seen: Annotated[Indices, "_", Below("c"), ASCENDING, NOT_EMPTY]
-    frequency: Annotated[Array, "c", Distribution()]
+    estimator: Annotated[Any | None, schema.Estimator(does="predict_proba")]
+    seen: Annotated[Indices, "_", schema.Below("c"), schema.ASCENDING, schema.NOT_EMPTY]
+    frequency: Annotated[Array, "c", schema.Distribution()]
     allowed: Annotated[Flags | None, "extra"] = None
-    n_rows: Annotated[float | None, Between(0.0)] = None
+    n_rows: Annotated[float | None, schema.Between(0.0)] = None
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         estimator, allowed = fields["estimator"], fields["allowed"]
         if estimator is not None:
             n_seen = len(fields["seen"])
-            bind(dims, n_seen, estimator.dims.get("k", n_seen), "the classes of an estimator")
+            schema.bind(
+                dims, n_seen, estimator.dims.get("k", n_seen), "the classes of an estimator"
+            )
         if estimator is not None and "p" in estimator.dims:
             # as regressions have them: all features, used or not, and an intercept
             n_left_out = 0 if allowed is None else int((~allowed).sum())
@@ -107,7 +98,7 @@ class EstimatorModel:
         return np.log(prob)
 
 
-@stored("estimator-models")
+@schema.stored("estimator-models")
 @dataclass(frozen=True)
 class EstimatorModels:
     """Fitted classifiers in the order of the groups' targets."""
@@ -115,7 +106,7 @@ class EstimatorModels:
     models: Annotated[tuple[EstimatorModel, ...], "m extra q"]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         dims["sizes"] = tuple(model.dims["c"] for model in fields["models"])
 
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -28,19 +29,10 @@ from colabel.learn.conditional import (
     is_chunked,
 )
 from colabel.learn.design import Design, linear_scores
+from colabel.learn.glm import path as glm
 from colabel.learn.glm.device import torch_device
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import loss_for
-from colabel.learn.glm.path import (
-    Block,
-    FittedTasks,
-    LocalRows,
-    Tasks,
-    best_points,
-    fit_block,
-    held_out_path,
-    informed_tasks,
-)
 
 Result = TypeVar("Result")
 
@@ -61,7 +53,7 @@ LOOSER = 5.0
 class LinearModels:
     """Linear conditionals: `parts` holds models with their positions in the output."""
 
-    parts: tuple[tuple[Annotated[Indices, "_", Below("m")], int, FittedTasks], ...]
+    parts: tuple[tuple[Annotated[Indices, "_", Below("m")], int, glm.FittedTasks], ...]
     n_models: Annotated[int, Between(1), Is("m")]
 
     @staticmethod
@@ -198,15 +190,15 @@ class Batch(NamedTuple):
         Groups of the targets, their positions in these, and labels.
     n_classes : int
     rows : callable
-        Of the batch: its rows (`LocalRows`, or `ChunkedRows`), and group and target that each of
-        its tasks has there. Rows of a group are gathered when the batch is solved.
+        Gathers the rows when the batch is solved: `LocalRows` or `ChunkedRows`, and the group and
+        the target that each task has there.
     """
 
     group: Indices
     position: Indices
     label: Indices
     n_classes: int
-    rows: Callable[[Any], tuple[Any, Indices, Indices]]
+    rows: Callable[[], tuple[Any, Indices, Indices]]
 
 
 class Asked(NamedTuple):
@@ -226,8 +218,7 @@ def batches_in_memory(
     data, groups, folds = learning.data, asked.groups, asked.folds
     designs: Any = WeakValueDictionary()
 
-    def rows(batch: Batch) -> tuple[LocalRows, Indices, Indices]:
-        index, labels = int(batch.group[0]), batch.label
+    def rows(index: int, labels: Indices) -> tuple[glm.LocalRows, Indices, Indices]:
         own = groups[index].rows
         at: Any = slice(None) if own is None else own
         design = designs.get(index)
@@ -236,7 +227,7 @@ def batches_in_memory(
             design = whole.constants(own) if few else whole.block(own)
             designs[index] = design  # as long as a batch has it
         offset, over = asked.offsets, asked.over
-        local = LocalRows(
+        local = glm.LocalRows(
             design,
             np.ascontiguousarray(data.codes[at][:, labels].T, dtype=np.int16),
             None if folds is None else folds.of_row[at],
@@ -254,9 +245,9 @@ def batches_in_memory(
             width = min(max(narrowest, cached // scores), most // scores)
             step = max(1, max(1, width) // n_fits)
             for start in range(0, len(positions), step):
-                own = slice(start, start + step)
-                of_group = np.full(len(positions[own]), group)
-                batches.append(Batch(of_group, positions[own], label[own], n_classes, rows))
+                position, own = (part[start : start + step] for part in (positions, label))
+                of_group, of_batch = np.full(len(own), group), partial(rows, group, own)
+                batches.append(Batch(of_group, position, own, n_classes, of_batch))
     return batches
 
 
@@ -306,7 +297,9 @@ class LinearLearning:
             positions = np.flatnonzero(sizes == n_classes)
             yield int(n_classes), positions, group.targets[positions]
 
-    def block(self, groups: Sequence[RowGroup], batch: Batch, n_folds: int) -> tuple[Block, Array]:
+    def block(
+        self, groups: Sequence[RowGroup], batch: Batch, n_folds: int
+    ) -> tuple[glm.Block, Array]:
         """Return the tasks of a batch, and the weights (T, 1 + F, K) of their classes by fold.
 
         With folds they are F T tasks, those of a fold together.
@@ -318,16 +311,16 @@ class LinearLearning:
                 return None
             return np.stack([v[p] for v, p in zip(given, batch.position, strict=True)])
 
-        rows, group, label = batch.rows(batch)
+        rows, group, label = batch.rows()
         prior = np.stack([self.frequencies[i] for i in batch.label])
         never = np.full(len(label), -1)
         scale = each("extra_scale")
-        tasks = Tasks(label, batch.n_classes, prior, never, group, each("allowed"), scale)
+        tasks = glm.Tasks(label, batch.n_classes, prior, never, group, each("allowed"), scale)
         counts = rows.counts(tasks, n_folds)
         if not n_folds:
-            return Block.of(rows, tasks, counts), counts
+            return glm.Block.of(rows, tasks, counts), counts
         every = tasks.without_folds(n_folds)
-        return Block.of(rows, every, np.tile(counts, (n_folds, 1, 1))), counts
+        return glm.Block.of(rows, every, np.tile(counts, (n_folds, 1, 1))), counts
 
     def cross_validate(
         self,
@@ -362,8 +355,8 @@ class LinearLearning:
             looser = 1.0 if groups[batch.group[0]].rows is None else LOOSER
             like = None if start is None else np.stack([start[i] for i in batch.label], axis=2)
             solver = self._solver(looser)
-            path = held_out_path(block, grid, n_folds, solver, like, keep, PATIENCE)
-            best = best_points(path.sums[0], grid, informed_tasks(counts, block.support))
+            path = glm.held_out_path(block, grid, n_folds, solver, like, keep, PATIENCE)
+            best = glm.best_points(path.sums[0], grid, glm.informed_tasks(counts, block.support))
             floor = block.floor.reshape(n_folds, len(best), -1)
             for task, (group, position) in enumerate(zip(batch.group, batch.position, strict=True)):
                 own = outcomes[group]
@@ -408,11 +401,11 @@ class LinearLearning:
             return LinearModels((), 0)
         grid = self.learner.grid if offsets is None else self.learner.deviations
 
-        def fit_batch(batch: Batch) -> FittedTasks:
+        def fit_batch(batch: Batch) -> glm.FittedTasks:
             block, _ = self.block(groups, batch, 0)
             picks = [choices[g][p] for g, p in zip(batch.group, batch.position, strict=True)]
             around = None if base is None else np.stack([base[int(i)] for i in batch.label])
-            return fit_block(block, grid[np.array(picks)], self._solver(), around)
+            return glm.fit_block(block, grid[np.array(picks)], self._solver(), around)
 
         batches, n_jobs = self.batches(Asked(groups, None, offsets), 1)
         fitted = map_threads(fit_batch, batches, n_jobs, lambda: None)
@@ -458,7 +451,7 @@ class _Found(NamedTuple):
             coef = np.concatenate([self.models[i][0] for i in own])
             floor = np.concatenate([self.models[i][1] for i in own])
             places = (np.arange(n_folds) * len(sizes) + own[:, None]).ravel()
-            fitted = FittedTasks(coef, floor, np.ones(len(coef), dtype=bool), 1)
+            fitted = glm.FittedTasks(coef, floor, np.ones(len(coef), dtype=bool), 1)
             parts.append((places, int(size), fitted))
         return FoldModels(LinearModels(tuple(parts), n_folds * len(sizes)), len(sizes))
 

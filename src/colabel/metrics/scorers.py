@@ -11,13 +11,7 @@ import numpy as np
 from sklearn.metrics import make_scorer
 
 from colabel.core.estimators import unwrapped
-from colabel.metrics.scores import (
-    exact_match,
-    f1_score,
-    hamming_accuracy,
-    joint_log_loss,
-    multilabel_accuracy,
-)
+from colabel.metrics import scores
 
 __all__ = [
     "SCORERS",
@@ -75,22 +69,24 @@ def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*never seen in training")
         log_prob = inner.joint(rows).log_prob(y)
-    return -joint_log_loss(np.maximum(log_prob, _LEAST_LOG_PROB), sample_weight=sample_weight)
+    return -scores.joint_log_loss(
+        np.maximum(log_prob, _LEAST_LOG_PROB), sample_weight=sample_weight
+    )
 
 
-exact_match_scorer = make_scorer(exact_match)
+exact_match_scorer = make_scorer(scores.exact_match)
 """Share of rows whose labels are all right, see `exact_match`."""
 
-hamming_accuracy_scorer = make_scorer(hamming_accuracy)
+hamming_accuracy_scorer = make_scorer(scores.hamming_accuracy)
 """Share of labels that are right, see `hamming_accuracy`."""
 
-multilabel_accuracy_scorer = make_scorer(multilabel_accuracy)
+multilabel_accuracy_scorer = make_scorer(scores.multilabel_accuracy)
 """Mean overlap of the label sets, see `multilabel_accuracy`."""
 
-micro_f1_scorer = make_scorer(f1_score, average="micro")
+micro_f1_scorer = make_scorer(scores.f1_score, average="micro")
 """F1 over all labels together, see `f1_score`."""
 
-macro_f1_scorer = make_scorer(f1_score, average="macro")
+macro_f1_scorer = make_scorer(scores.f1_score, average="macro")
 """F1 label by label, averaged, see `f1_score`."""
 
 SCORERS: Mapping[str, Any] = MappingProxyType(

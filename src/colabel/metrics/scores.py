@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import metrics as sklearn_metrics
 
-from colabel.core.arrays import Array, Flags
+from colabel.core.arrays import Flags
 from colabel.core.parameters import checked_weights
 from colabel.labels import MISSING
 from colabel.metrics._pairs import aligned, at_least_two, indicators, label_means
@@ -260,15 +260,13 @@ def f1_of_means(
     right, said, held = (weights @ table for table in (true & pred, pred, true))
     if not said.any() and not held.any():
         return 1.0
-    precision, recall = (_mean_ratio(right, total, zero_division) for total in (said, held))
+    means = []
+    for total in (said, held):
+        ratios = np.divide(right, total, out=np.full(len(total), zero_division), where=total > 0)
+        counted = ratios[~np.isnan(ratios)]
+        means.append(float(counted.mean()) if counted.size else 0.0)
+    precision, recall = means
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-
-
-def _mean_ratio(part: Array, whole: Array, empty: float) -> float:
-    """Mean over labels of part / whole; `empty` where the whole is 0, left out if that is NaN."""
-    ratios = np.divide(part, whole, out=np.full(len(whole), empty), where=whole > 0)
-    counted = ratios[~np.isnan(ratios)]
-    return float(counted.mean()) if counted.size else 0.0
 
 
 def f1_label(

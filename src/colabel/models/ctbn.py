@@ -310,8 +310,8 @@ def arc_errors(data: TrainingData) -> Array:
     More where parents are drawn: a parent drawn given its child speaks for the arc, and each value
     of the parent has a regression that was chosen among several.
     """
-    drawn = data.missing_labels[0] if isinstance(data, CompletedData) else 0
-    return 1.0 + drawn / data.codes.size * np.asarray(data.cardinalities)
+    drawn = data.missing_labels[0] / data.codes.size if isinstance(data, CompletedData) else 0.0
+    return 1.0 + drawn * np.asarray(data.cardinalities)
 
 
 class FittedTree(NamedTuple):

@@ -307,7 +307,7 @@ def choose_kernel(
     number: int | None,
     without: Array | None,
 ) -> tuple[GaussianFeatures | None, float | None]:
-    """Return the best kernel columns, None for none, and what they gain in nats a row.
+    """Return the best kernel columns, None for none, and what they gain in nats per row.
 
     Parameters
     ----------

@@ -20,23 +20,8 @@ from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Dims, Fields, Is, Matrix, check_that, stored
 from colabel.core.threads import map_threads
+from colabel.preprocess import kernel as kernels
 from colabel.preprocess._scales import SCALINGS, mean_and_spread
-from colabel.preprocess.kernel import (
-    MOST_CANDIDATES,
-    NUMBERS,
-    SAMPLINGS,
-    Distances,
-    GaussianFeatures,
-    LabelsAlone,
-    Sampling,
-    beside,
-    choose_kernel,
-    clearly_better,
-    find_landmarks,
-    gaussian,
-    squared_distances,
-    total_variance,
-)
 
 __all__ = ["KernelFeatures"]
 
@@ -152,7 +137,7 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
     width: float | Literal["auto"] = field(default="auto", kw_only=False)
     n_landmarks: int | Literal["auto"] = field(default="auto", kw_only=False)
     linear: bool = True
-    sampling: Sampling = "kmeans"
+    sampling: kernels.Sampling = "kmeans"
     scaling: Literal["auto", "columns", "common"] = "auto"
     balance: float = 4.0
     n_jobs: Annotated[int | None, Between(-1024, 1024)] = None
@@ -206,27 +191,27 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
         def landmarks_of(sample: Any, number: int) -> Any:
             """So many landmarks; which ones does not depend on what else was tried."""
             random = np.random.RandomState(seed)
-            return find_landmarks(sample, number, self.sampling, random, self.n_jobs)
+            return kernels.find_landmarks(sample, number, self.sampling, random, self.n_jobs)
 
-        features: GaussianFeatures | None
+        features: kernels.GaussianFeatures | None
         if width is None or number is None:
-            judge = LabelsAlone.of(X, y, random, self.n_jobs)
+            judge = kernels.LabelsAlone.of(X, y, random, self.n_jobs)
             with progress_bar(
-                "comparing kernels", MOST_CANDIDATES, shown=bool(self.verbose)
+                "comparing kernels", kernels.MOST_CANDIDATES, shown=bool(self.verbose)
             ) as bar:
                 without = self._choose_scale(X[judge.rows], judge, spread, bar)
                 sample = self._standardised(_some_rows(X, number, random))
                 landmarks = partial(landmarks_of, sample)
-                total = self.balance * total_variance(sample)
+                total = self.balance * kernels.total_variance(sample)
                 rows = self._standardised(X[judge.rows])
-                features, self.gain_ = choose_kernel(
+                features, self.gain_ = kernels.choose_kernel(
                     rows, judge, landmarks, total, self.linear, bar, width, number, without
                 )
         else:
             sample = self._standardised(_some_rows(X, number, random))
-            total = self.balance * total_variance(sample)
-            found = Distances.of(sample, landmarks_of(sample, number))
-            features, self.gain_ = GaussianFeatures.of(found, width, total), None
+            total = self.balance * kernels.total_variance(sample)
+            found = kernels.Distances.of(sample, landmarks_of(sample, number))
+            features, self.gain_ = kernels.GaussianFeatures.of(found, width, total), None
         self.landmarks_ = sample[:0] if features is None else features.landmarks
         self.n_landmarks_ = int(self.landmarks_.shape[0])
         self.components_ = np.zeros((0, 0)) if features is None else features.components
@@ -253,9 +238,9 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
             rows = self._standardised(X[part])
             if self.width_ is None:
                 return rows.astype(X.dtype, copy=False)
-            distances = squared_distances(_clipped(rows), self.landmarks_)
-            columns = gaussian(distances, self.width_) @ self.components_
-            found = beside(rows, columns) if self.linear else columns
+            distances = kernels.squared_distances(_clipped(rows), self.landmarks_)
+            columns = kernels.gaussian(distances, self.width_) @ self.components_
+            found = kernels.beside(rows, columns) if self.linear else columns
             return found.astype(X.dtype, copy=False)
 
         parts = map_threads(
@@ -293,7 +278,7 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
     def _checked_parameters(self) -> tuple[float | None, int | None]:
         """Width and number of landmarks, None where they are to be chosen."""
         parameters.check_choice("scaling", self.scaling, ("auto", *SCALINGS))
-        parameters.check_choice("sampling", self.sampling, SAMPLINGS)
+        parameters.check_choice("sampling", self.sampling, kernels.SAMPLINGS)
         parameters.check_flag("linear", self.linear)
         parameters.check_positive("balance", self.balance)
         width: Any = None if self.width == "auto" else self.width
@@ -316,7 +301,7 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
         return centred.astype(np.float64, copy=False) / self.scale_
 
     def _choose_scale(
-        self, rows: Any, judge: LabelsAlone, spread: Array, advance: Advance
+        self, rows: Any, judge: kernels.LabelsAlone, spread: Array, advance: Advance
     ) -> Array | None:
         """Set the better scale; return the log-probability (m,) of rows compared on with it."""
         if not judge.informative:
@@ -327,7 +312,7 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
             by_column, self.scale_ = self.scale_, SCALINGS["common"](spread)
             common = judge.log_prob(self._standardised(rows))
             advance()
-            if clearly_better(common, found):
+            if kernels.clearly_better(common, found):
                 return common
             self.scale_ = by_column
         return found
@@ -342,7 +327,7 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
 
 def _some_rows(X: Any, number: int | None, random: np.random.RandomState) -> Any:
     """Rows among which landmarks are looked for: all, or a sample of many."""
-    most = max(_MOST_ROWS, _ROWS_PER_LANDMARK * (NUMBERS[-1] if number is None else number))
+    most = max(_MOST_ROWS, _ROWS_PER_LANDMARK * (kernels.NUMBERS[-1] if number is None else number))
     if X.shape[0] <= most:
         return X
     return X[np.sort(random.choice(X.shape[0], most, replace=False))]

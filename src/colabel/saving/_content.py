@@ -21,6 +21,7 @@ import json
 import math
 import os
 import re
+from collections import UserList
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile
@@ -89,6 +90,8 @@ class Written:
             return int(value)
         if isinstance(value, float | np.floating):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        if isinstance(value, UserList):  # of scikit-learn 1.6, whose items warn when they are read
+            value = value.data
         if type(value) is list:
             return [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]
         if type(value) is tuple:
@@ -228,7 +231,14 @@ class _Reader:
             case {"tuple": list(items)} if len(value) == 1:
                 return tuple(self._value(each) for each in items)
             case {"dict": list(pairs)} if len(value) == 1:
-                return self._dict(pairs)
+                table = {}
+                for pair in pairs:
+                    check_that(isinstance(pair, list) and len(pair) == 2, "a table is malformed")
+                    key = self._value(pair[0])
+                    plain = isinstance(key, str | int | float | tuple)
+                    check_that(plain, "a key is no plain value")
+                    table[key] = self._value(pair[1])
+                return table
             case {"slice": [start, stop, step]} if len(value) == 1:
                 return slice(*(self._value(end) for end in (start, stop, step)))
             case {"dtype": str(name)} if len(value) == 1 and len(name) < 20:
@@ -251,15 +261,6 @@ class _Reader:
             case {"foreign": int(position)} if len(value) == 1:
                 return self._foreign_node(position)
         raise NotAsDeclaredError(f"it holds a value of an unknown form, {sorted(value)[:3]}")
-
-    def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
-        table = {}
-        for pair in pairs:
-            check_that(isinstance(pair, list) and len(pair) == 2, "a table is malformed")
-            key = self._value(pair[0])
-            check_that(isinstance(key, str | int | float | tuple), "a key is no plain value")
-            table[key] = self._value(pair[1])
-        return table
 
     def _object_array(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
         whole = all(type(n) is int and n >= 0 for n in shape) and len(shape) <= _MOST_AXES

@@ -28,21 +28,8 @@ from colabel.core.schema import NotAsDeclaredError
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
+from colabel.saving import _content
 from colabel.saving import _other_types as _other_types  # declares the types it lists
-from colabel.saving._content import (
-    FOREIGN,
-    MANIFEST,
-    TREE,
-    Archive,
-    CannotBeWrittenError,
-    RefusedTypesError,
-    Written,
-    dumped,
-    loaded,
-    made,
-    wanted_types,
-    write_archive,
-)
 from colabel.tables.model import TableModel
 
 if TYPE_CHECKING:
@@ -100,12 +87,12 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     buffer = io.BytesIO()
     name = type(model).__name__
     try:
-        content = Written(model)
-        foreign = [dumped(value) for value in content.foreign]
-        write_archive(buffer, _manifest(model, space), content, foreign)
-    except CannotBeWrittenError as error:
+        content = _content.Written(model)
+        foreign = [_content.dumped(value) for value in content.foreign]
+        _content.write_archive(buffer, _manifest(model, space), content, foreign)
+    except _content.CannotBeWrittenError as error:
         raise ModelFileError(f"The {name} cannot be saved: {error}.") from error
-    wanted = sorted({each for part in foreign for each in wanted_types(part)})
+    wanted = sorted({each for part in foreign for each in _content.wanted_types(part)})
     try:
         _loaded(buffer, f"The {name} just written", wanted)
     except ModelFileError as error:
@@ -165,26 +152,32 @@ def describe_model(path: str | PathLike[str]) -> dict[str, Any]:
         `labels` (names).
     """
     with _stream(Path(path)) as stream, _readable(str(path)):
-        return _manifest_of(Archive(stream), str(path))
+        return _manifest_of(_content.Archive(stream), str(path))
 
 
 def types_to_trust(path: str | PathLike[str]) -> list[str]:
     """Return the full names of the types that `load` wants to see in `trusted`, loading nothing."""
     with _stream(Path(path)) as stream, _readable(str(path)):
-        archive = Archive(stream)
+        archive = _content.Archive(stream)
         archive.check_members()
         foreign = [name for name in archive.names if name.endswith(".skops")]
-        return sorted({each for name in foreign for each in wanted_types(archive.bytes(name))})
+        return sorted(
+            {each for name in foreign for each in _content.wanted_types(archive.bytes(name))}
+        )
 
 
 def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
     with _readable(file):
-        archive = Archive(stream)
+        archive = _content.Archive(stream)
         manifest = _manifest_of(archive, file)
         archive.check_members()
-        tree, arrays = archive.json(TREE), archive.arrays()
+        tree, arrays = archive.json(_content.TREE), archive.arrays()
         try:
-            model = made(tree, arrays, lambda i: loaded(archive.bytes(FOREIGN.format(i)), trusted))
+            model = _content.made(
+                tree,
+                arrays,
+                lambda i: _content.loaded(archive.bytes(_content.FOREIGN.format(i)), trusted),
+            )
         except NotAsDeclaredError as error:
             if manifest["colabel"] == __version__:
                 raise
@@ -226,7 +219,7 @@ def _readable(file: str) -> Iterator[None]:
         yield
     except ModelFileError:
         raise
-    except RefusedTypesError as error:
+    except _content.RefusedTypesError as error:
         raise ModelFileError(
             f"{file} is refused: it wants {error}, which colabel cannot check. If you know the "
             f"file and that code, load it with colabel.load(path, trusted={error.names}), or give "
@@ -246,15 +239,15 @@ def _readable(file: str) -> Iterator[None]:
         ) from error
 
 
-def _manifest_of(archive: Archive, file: str) -> dict[str, Any]:
-    if MANIFEST not in archive.names:
-        raise ModelFileError(f"{file} is not a colabel model: it has no {MANIFEST}.")
-    manifest = archive.json(MANIFEST)
+def _manifest_of(archive: _content.Archive, file: str) -> dict[str, Any]:
+    if _content.MANIFEST not in archive.names:
+        raise ModelFileError(f"{file} is not a colabel model: it has no {_content.MANIFEST}.")
+    manifest = archive.json(_content.MANIFEST)
     expected = {"format": int, "colabel": str, "packages": dict, "model": str, "labels": list}
     if not isinstance(manifest, dict) or any(
         type(manifest.get(key)) is not kind for key, kind in expected.items()
     ):
-        raise ModelFileError(f"{file} is damaged: its {MANIFEST} is not as it was saved.")
+        raise ModelFileError(f"{file} is damaged: its {_content.MANIFEST} is not as it was saved.")
     if manifest["format"] != FORMAT:
         raise ModelFileError(
             f"{file} was made by colabel {manifest['colabel']}, whose files (format "

@@ -102,8 +102,8 @@ class ArffSource(Source):
     @property
     def labels(self) -> Sequence[str]:  # type: ignore[override]
         """Names of the labels that the relation counts as MEKA does, by -C n; none if not."""
-        found = _LABEL_COUNT.search(self.relation)
-        n_labels = int(found[1]) if found else 0
+        counted = _LABEL_COUNT.search(self.relation)
+        n_labels = int(counted[1]) if counted else 0
         if not 1 <= abs(n_labels) < len(self.attributes):
             return ()
         return self.names[:n_labels] if n_labels > 0 else self.names[n_labels:]
@@ -140,14 +140,14 @@ class ArffSource(Source):
         """Cut rows with one value a column: texts, null where missing, columns and rows."""
         width = len(self.attributes)
         if any("'" in line or '"' in line for _, line in rows):
-            found = [split_values(line) for _, line in rows]
-            for (number, _), own in zip(rows, found, strict=True):
+            values = [split_values(line) for _, line in rows]
+            for (number, _), own in zip(rows, values, strict=True):
                 if own is None:
                     raise TableError(
                         f"{self.path}, line {number}: a quote is not closed: close it."
                     )
-            lengths = np.array([len(own or ()) for own in found])
-            texts = pa.array([text for own in found for text in own or ()], "string")
+            lengths = np.array([len(own or ()) for own in values])
+            texts = pa.array([text for own in values for text in own or ()], "string")
         else:
             split = pc.split_pattern(pa.array([line for _, line in rows], "string"), ",")
             lengths = pc.list_value_length(split).to_numpy()

@@ -249,8 +249,8 @@ class TextStatistics:
             return "holds dates of several or unknown forms: write them as 2026-11-15"
         if self.n_words >= _WORDS_OF_TEXT * self.n_known:
             return "text"
-        found = f"more than {MOST_VALUES}" if self.counts is None else str(n_values)
-        return f"has {found} different values in {self.n_known} rows"
+        many = f"more than {MOST_VALUES}" if self.counts is None else str(n_values)
+        return f"has {many} different values in {self.n_known} rows"
 
 
 @cache
@@ -366,11 +366,11 @@ def choose_columns(
     left_out = {name: reason for name, reason in useless.items() if name not in said}
     used = [Column(name, "number") for name in counted.number_names if name not in left_out]
     for name, texts in counted.texts.items():
-        found: Any = said.get(name) or texts.kind
-        if found in ("category", "text", "date"):
-            used.append(Column(name, found))
+        kind: Any = said.get(name) or texts.kind
+        if kind in ("category", "text", "date"):
+            used.append(Column(name, kind))
         else:
-            left_out[name] = found
+            left_out[name] = kind
     if not used:
         reasons = "; ".join(f"{name} {reason}" for name, reason in list(left_out.items())[:4])
         raise TableError(f"No feature column is left to learn from ({reasons or 'none is there'}).")
@@ -386,22 +386,22 @@ def date_numbers(texts: Any, form: str) -> Array:
     >>> date_numbers(["1970-01-02 06:00", "31.2.2026"], "2026-11-15").tolist()
     [[1970.0, 1.0, 4.0, 1.25], [nan, nan, nan, nan]]
     """
-    found = pc.extract_regex(pa.array(texts, "string"), DATE_FORMS[form])
+    parts = pc.extract_regex(pa.array(texts, "string"), DATE_FORMS[form])
 
     def part(name: str) -> Array:
-        own = pc.struct_field(found, name)
+        own = pc.struct_field(parts, name)
         plain = pc.replace_substring(pc.if_else(pc.equal(own, ""), "0", own), ",", ".")
         numbers: Array = pc.fill_null(plain, "0").cast("float64").to_numpy(zero_copy_only=False)
         return numbers
 
-    same = pc.equal(pc.struct_field(found, "s"), pc.struct_field(found, "z"))
+    same = pc.equal(pc.struct_field(parts, "s"), pc.struct_field(parts, "z"))
     year, month, day, hour = map(part, "ymdH")
     months = ((year - 1970) * 12 + month - 1).astype(np.int64).astype("M8[M]")
     days = months.astype("M8[D]") + (day - 1).astype(np.int64)
     good = pc.fill_null(same, False).to_numpy(zero_copy_only=False)
     good = good & (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
     good &= days.astype("M8[M]") == months
-    half = pc.fill_null(pc.utf8_lower(pc.struct_field(found, "half")), "")
+    half = pc.fill_null(pc.utf8_lower(pc.struct_field(parts, "half")), "")
     late = pc.equal(half, "pm").to_numpy(zero_copy_only=False)
     is_half = pc.not_equal(half, "").to_numpy(zero_copy_only=False)
     hour = np.where(is_half, hour % 12 + 12 * late, hour)

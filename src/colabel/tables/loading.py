@@ -109,9 +109,9 @@ def _label_like(source: Source) -> list[str]:
         rows = next(iter(read_chunks(source, dict.fromkeys(source.names, "text"), 1000)))
     except ValueError:  # what is wrong with the table is said when it is read
         return []
-    found = {name: np.unique(rows.coded(name)[1]) for name in rows.texts}
+    values = {name: np.unique(rows.coded(name)[1]) for name in rows.texts}
     most = min(_MOST_LIKELY, rows.n_rows // 2)
-    return [repr(name) for name, codes in found.items() if 2 <= (codes >= 0).sum() <= most]
+    return [repr(name) for name, codes in values.items() if 2 <= (codes >= 0).sum() <= most]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ def table_of(
     if names is not None and are_names and patterns:
         columns = match_columns(patterns, names, "label")
         frame = Frame.of(data, columns)
-        found, features = read_labels(frame, columns), frame.without(columns)
+        known, features = read_labels(frame, columns), frame.without(columns)
     elif isinstance(labels, str):
         raise TableError(
             f"labels is {labels!r}, but an array has no columns of that name: give the labels "
@@ -232,15 +232,15 @@ def table_of(
                 )
         features = Frame.of(data)
         space, codes = LabelSpace.infer(labels, label_names)
-        found = Labels(space, codes, LabelSource(space.names))
-    if len(found.codes) != features.n_rows:
+        known = Labels(space, codes, LabelSource(space.names))
+    if len(known.codes) != features.n_rows:
         raise TableError(
-            f"There are {features.n_rows:,} rows of features and {len(found.codes):,} of labels: "
+            f"There are {features.n_rows:,} rows of features and {len(known.codes):,} of labels: "
             "give as many of both."
         )
     if not features.names:
         raise TableError("The table has no feature columns: at least one is needed to learn from.")
-    return TableData.of(TableRequest(Path(name), ()), features, found)
+    return TableData.of(TableRequest(Path(name), ()), features, known)
 
 
 def _names_of(data: Any) -> tuple[str, ...] | None:
@@ -404,28 +404,28 @@ def _warnings(n_unlabelled: int, labels: list[LabelCount], alike: list[list[str]
     def it(names: list[str]) -> str:
         return "it" if len(names) == 1 else "them"
 
-    found = []
+    sentences = []
     if n_unlabelled:
         rows = f"{n_unlabelled:,} row{'s' * (n_unlabelled != 1)}"
-        found.append(f"{rows} without any known label left out.")
+        sentences.append(f"{rows} without any known label left out.")
     constant = [own.name for own in labels if len(own.counts) < 2]
     if constant:
-        found.append(
+        sentences.append(
             f"The same in every row: {listed(constant)}. Nothing can be learned about "
             f"{it(constant)}."
         )
     same = [names for names in alike if len(names) > 1]
-    found += [f"The labels {listed(names)} are the same in every row." for names in same]
+    sentences += [f"The labels {listed(names)} are the same in every row." for names in same]
     rare = [o.name for o in labels if len(o.counts) > 1 and min(o.counts.values()) < _RARE]
     if rare:
-        found.append(
+        sentences.append(
             f"Fewer than {_RARE} rows have a value of {listed(rare)}: expect little for {it(rare)}."
         )
     n_missing = sum(own.n_missing for own in labels)
     if n_missing:
-        found.append(
+        sentences.append(
             f"{n_missing:,} missing label{'s' * (n_missing != 1)}: models learn from the labels "
             "that a row has. Exact match counts rows without missing labels; the other measures "
             "count known labels."
         )
-    return found
+    return sentences

@@ -183,9 +183,9 @@ class CategoryTable:
     def transform(self, values: list[str], codes: Indices, name: str = "") -> Any:
         """Return the features, CSR (n, n_features), of texts by the places of their values."""
         places = [self._feature_of.get(value, self.other) for value in (*values, "")]
-        found = np.array(places, dtype=np.intp)[codes]
-        rows = np.flatnonzero(found >= 0)
-        entries = (np.ones(len(rows)), (rows, found[rows]))
+        features = np.array(places, dtype=np.intp)[codes]
+        rows = np.flatnonzero(features >= 0)
+        entries = (np.ones(len(rows)), (rows, features[rows]))
         return sparse.csr_array(entries, shape=(len(codes), self.n_features))
 
 
@@ -331,8 +331,8 @@ class Preprocessor(BaseEstimator):
         tags = {"category": "category-table", "text": "word-table", "date": "date-table"}
         wanted = [tag for kind, tag in tags.items() for _ in range(kinds.count(kind))]
         tables, numbers = fields["tables_"], fields["numbers_"]
-        found = [table.declared.tag for table in tables]
-        check_that(found == wanted, "a column has no table, or one of another kind")
+        tags_of_tables = [table.declared.tag for table in tables]
+        check_that(tags_of_tables == wanted, "a column has no table, or one of another kind")
         n_numbers = 0 if numbers is None else numbers.dims["columns"]
         check_that(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
         every = [*tables, *(() if numbers is None else (numbers,))]

@@ -77,15 +77,15 @@ def short_name(text: str) -> str:
 def _known(name: str, kinds: Mapping[str, type], what: str) -> str:
     """Return the short name of what is named."""
     short = {**{kind.__name__.lower(): key for key, kind in kinds.items()}, **{k: k for k in kinds}}
-    found = short.get(name.lower())
-    if found is None:
+    known = short.get(name.lower())
+    if known is None:
         close = get_close_matches(name.lower(), short, n=1)
         every = f"choose from {', '.join(kinds)}."
         hint = f"did you mean {close[0]}?" if close else every
         if close and len(kinds) <= _FEW_KINDS:
             hint += f" Or {every}"
         raise TableError(f"There is no {what} {name!r}: {hint}")
-    return found
+    return known
 
 
 def make_model(

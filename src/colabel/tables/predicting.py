@@ -230,45 +230,45 @@ class Predictor:
 
     def _find_known(self, space: LabelSpace) -> dict[str, int | None]:
         """Return the columns that hold known values, and of which label; None for tags."""
-        found: dict[str, int | None] = {}
+        known: dict[str, int | None] = {}
         for pattern in expanded(self.request.given):
             before, star, after = pattern.partition("*")
             for name in match_columns([pattern], self.source.names, "known labels"):
                 label = name
                 if name not in space.names and star and "*" not in after:
                     label = name.removeprefix(before).removesuffix(after)
-                found[name] = space.names.index(label) if label in space.names else None
-                if found[name] is None and not space.is_indicator:
+                known[name] = space.names.index(label) if label in space.names else None
+                if known[name] is None and not space.is_indicator:
                     raise TableError(
                         f"The column {name!r} is named like no label, and only 0/1 labels can be "
                         "given as tags: name it like the label whose values it holds."
                     )
-        return found
+        return known
 
     def _answers(self, frame: Frame, start: int) -> pa.Table:
         joint = self.joint(frame, start)
         space, source = joint.space, self.model.label_source
-        found = self.numbered(frame, start)
+        columns = self.numbered(frame, start)
         decided = self.rule.codes(joint)
         texts = [[str(value) for value in classes.tolist()] for classes in space.classes]
         if source.separator:
             vectors, which = np.unique(decided, axis=0, return_inverse=True)
             names = np.array(space.names, dtype=object)
             tags = [source.written(names[row > 0].tolist()) for row in vectors]
-            found[source.columns[0]] = coded_texts(tags, which.reshape(-1))
+            columns[source.columns[0]] = coded_texts(tags, which.reshape(-1))
         else:
             for name, own, classes, codes in zip(
                 space.names, texts, space.classes, decided.T, strict=True
             ):
                 is_whole = classes.dtype.kind in "iu"
-                found[name] = classes[codes] if is_whole else coded_texts(own, codes)
+                columns[name] = classes[codes] if is_whole else coded_texts(own, codes)
         if self.request.probabilities:
             tables = joint.marginal_tables()
             for name, own, table in zip(space.names, texts, tables, strict=True):
                 if space.is_indicator:
-                    found[f"p_{name}"] = table[:, 1]
+                    columns[f"p_{name}"] = table[:, 1]
                 else:
-                    found |= {f"p_{name}={v}": p for v, p in zip(own, table.T, strict=True)}
+                    columns |= {f"p_{name}={v}": p for v, p in zip(own, table.T, strict=True)}
 
         def written(vectors: Codes) -> list[str]:
             return [source.written(named_set(v, space)) or _NO_LABEL for v in vectors.tolist()]
@@ -279,23 +279,23 @@ class Predictor:
         if n_sets:
             best, log_prob = joint.top_k_codes(n_sets)
             for k in range(n_sets):
-                found[f"set_{k + 1}"] = written(best[:, k])
-                found[f"p_set_{k + 1}"] = np.exp(log_prob[:, k])
+                columns[f"set_{k + 1}"] = written(best[:, k])
+                columns[f"p_set_{k + 1}"] = np.exp(log_prob[:, k])
         if self.request.coverage is not None:
             X = self.model.preprocessor.transform(frame)
             sets: LabelSets = self.model.model.predict_sets(X, self.request.coverage)
             listed, ends = written(sets.codes), sets.sizes.cumsum()
-            found["n_sets"] = sets.sizes
-            found["sets"] = [
+            columns["n_sets"] = sets.sizes
+            columns["sets"] = [
                 " | ".join(listed[end - size : end])
                 for size, end in zip(sets.sizes.tolist(), ends.tolist(), strict=True)
             ]
             beyond = f"not listed within {sets.max_listed}"
-            found["sets_listed"] = [beyond if cut else "all" for cut in sets.cut.tolist()]
+            columns["sets_listed"] = [beyond if cut else "all" for cut in sets.cut.tolist()]
             words = self.model.model.predict_labels(X, self.request.coverage)
             pairs = zip(space.names, words.T.tolist(), strict=True)
-            found |= {f"sure_{name}": own for name, own in pairs}
-        return pa.table(found)
+            columns |= {f"sure_{name}": own for name, own in pairs}
+        return pa.table(columns)
 
 
 def coded_texts(values: Sequence[str], codes: Any) -> pa.DictionaryArray:
@@ -352,10 +352,10 @@ class Asker:
     >>> model = TableModel.fit(estimator, data.features, data.choice, data.labels)
     >>> new = pathlib.Path(folder.name) / "new.csv"
     >>> _ = new.write_text("size,a,b\n3,,\n3,1,\n3,1,0\n")
-    >>> found = next(Asker(model, open_table(new)).answers())
-    >>> found.column_names
+    >>> answers = next(Asker(model, open_table(new)).answers())
+    >>> answers.column_names
     ['row', 'expected_loss', 'ask_1', 'gain_1']
-    >>> found["ask_1"].to_pylist()
+    >>> answers["ask_1"].to_pylist()
     ['b', 'b', '']
     >>> folder.cleanup()
     """
@@ -388,17 +388,17 @@ class Asker:
         """
         start = 1
         for frame in self.predictor.frames(n_rows):
-            found = next_question(self.predictor.joint(frame, start), self.loss)
+            question = next_question(self.predictor.joint(frame, start), self.loss)
             rows = np.arange(frame.n_rows)
-            self.n_open += int(found.is_open.any(axis=1).sum())
+            self.n_open += int(question.is_open.any(axis=1).sum())
             columns = self.predictor.numbered(frame, start)
-            columns["expected_loss"] = found.risk
-            for k, label in enumerate(found.order[:, : self.n_questions].T, start=1):
-                is_open = found.is_open[rows, label]
+            columns["expected_loss"] = question.risk
+            for k, label in enumerate(question.order[:, : self.n_questions].T, start=1):
+                is_open = question.is_open[rows, label]
                 # the place after the last name is that of no label
-                named = np.where(is_open, label, len(found.space.names))
-                columns[f"ask_{k}"] = coded_texts([*found.space.names, ""], named)
-                columns[f"gain_{k}"] = np.where(is_open, found.gain[rows, label], np.nan)
+                named = np.where(is_open, label, len(question.space.names))
+                columns[f"ask_{k}"] = coded_texts([*question.space.names, ""], named)
+                columns[f"gain_{k}"] = np.where(is_open, question.gain[rows, label], np.nan)
             yield pa.table(columns)
             start += frame.n_rows
 
@@ -429,10 +429,10 @@ def csv_of(answers: pa.Table, *, safe: bool = True, header: bool = False) -> byt
     red,1
     """
     table = _as_written(answers, safe=safe)
-    found = b""
+    names_line = b""
     if header:
         names = _harmless(pa.array(answers.column_names), safe=safe).to_pylist()
-        found = csv_of(pa.table({str(k): [name] for k, name in enumerate(names)}), safe=False)
+        names_line = csv_of(pa.table({str(k): [name] for k, name in enumerate(names)}), safe=False)
     for style in ("none", "needed"):  # where a text needs quotes, all texts have them
         lines = pa.BufferOutputStream()
         options = arrow_csv.WriteOptions(include_header=False, quoting_style=style)
@@ -441,7 +441,7 @@ def csv_of(answers: pa.Table, *, safe: bool = True, header: bool = False) -> byt
             break
         except pa.ArrowInvalid:
             continue
-    return found + bytes(lines.getvalue())
+    return names_line + bytes(lines.getvalue())
 
 
 def _as_written(answers: pa.Table, *, safe: bool) -> pa.Table:

@@ -236,17 +236,17 @@ def find_parts(patterns: Iterable[str | Path]) -> list[Path]:
     ['part-0.csv', 'part-1.csv']
     >>> folder.cleanup()
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for pattern in patterns:
         file = Path(pattern)
         if file.exists() or not glob.has_magic(str(pattern)):
-            found[file] = None
+            files[file] = None
             continue
         matches = sorted(map(Path, glob.glob(str(pattern))))
         if not matches:
             raise TableError(f"No file matches {str(pattern)!r}: check the path.")
-        found.update(dict.fromkeys(matches))
-    return list(found)
+        files.update(dict.fromkeys(matches))
+    return list(files)
 
 
 def is_large(parts: Iterable[Path]) -> bool:
@@ -345,12 +345,12 @@ def _reading(path: Path) -> Iterator[tuple[Any, Callable[[list[str], int], Itera
                 table = pd.read_excel(path)
             except (ValueError, KeyError, zipfile.BadZipFile) as error:
                 raise OSError(str(error)) from error
-            found = datasets.dataset(pa.Table.from_pandas(table, preserve_index=False))
+            rows = datasets.dataset(pa.Table.from_pandas(table, preserve_index=False))
         else:
-            found = datasets.dataset(path, format=format_name.lower())
+            rows = datasets.dataset(path, format=format_name.lower())
         yield (
-            found.schema,
-            lambda names, n: found.to_batches(
+            rows.schema,
+            lambda names, n: rows.to_batches(
                 columns=names, batch_size=n, use_threads=False, batch_readahead=0
             ),
         )
@@ -437,15 +437,15 @@ class CsvSource(Source):
             for j, name in enumerate(self.names[:_WIDE])
             if name in asked
         }
-        found, column, example = found_decimal(known)
-        if found:
-            (number,), _ = as_numbers(pa.array([example]), (), found)
+        decimal, column, example = found_decimal(known)
+        if decimal:
+            (number,), _ = as_numbers(pa.array([example]), (), decimal)
             warnings.warn(
                 f"{self.path}: {example} in the column {column!r} is read as {number:.15g} "
-                f"(--decimal {found}).",
+                f"(--decimal {decimal}).",
                 stacklevel=2,
             )
-        return replace(self, decimal=found)
+        return replace(self, decimal=decimal)
 
     def scanned(self, seen: dict[str, Seen]) -> Iterator[Frame]:
         """Read the file a block at a time, each column as numbers until it holds something else.

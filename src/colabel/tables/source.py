@@ -70,8 +70,8 @@ def no_file(path: FilePath) -> TableError:
 
 def state_of(file: Path) -> tuple[int, int]:
     """Size and time of the last change of a file."""
-    found = file.stat()
-    return found.st_size, found.st_mtime_ns
+    state = file.stat()
+    return state.st_size, state.st_mtime_ns
 
 
 def not_decoded(path: FilePath, encoding: str, error: UnicodeDecodeError) -> TableError:

@@ -105,11 +105,11 @@ def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> t
         if pattern in have:
             chosen.add(pattern)
             continue
-        found = [name for name in names if fnmatchcase(name, pattern)]
+        matches = [name for name in names if fnmatchcase(name, pattern)]
         parts = [part.strip() for part in pattern.split(",")]
-        if not found and len(parts) > 1:
-            found = list(match_columns([part for part in parts if part], names, what))
-        if not found:
+        if not matches and len(parts) > 1:
+            matches = list(match_columns([part for part in parts if part], names, what))
+        if not matches:
             lower = {name.lower(): name for name in names}
             close = get_close_matches(pattern.lower(), lower, n=3)
             hint = (
@@ -121,7 +121,7 @@ def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> t
                 f"No column is named {pattern!r} (wanted as {what}){hint} The columns are "
                 f"{listed(names, 200)}."
             )
-        chosen.update(found)
+        chosen.update(matches)
     return tuple(name for name in names if name in chosen)
 
 
@@ -162,8 +162,8 @@ def _xml_names(content: str, file: Path) -> list[str]:
             f"{file} declares a document type or entities, which a list of labels does not need "
             "and which can harm: remove the declaration."
         )
-    found = ElementTree.fromstring(content).iter()
-    names = [e.get("name", "") for e in found if e.tag.rpartition("}")[2] == "label"]
+    elements = ElementTree.fromstring(content).iter()
+    names = [e.get("name", "") for e in elements if e.tag.rpartition("}")[2] == "label"]
     twice = first_repeat(names)
     if not names or "" in names or twice is not None:
         problem = "names no labels" if not names else f"names the label {twice!r} twice"
@@ -261,13 +261,13 @@ class LabelStatistics:
         """Find out what separates tags in the one label column, or check what the user says."""
         (counts,) = self.counts
         lists = counts and all(written_list(text) is not None for text in counts)
-        found = {s: next((t for t in counts if s in t), "") for s in SEPARATORS}
-        found = {separator: example for separator, example in found.items() if example}
+        seen = {s: next((t for t in counts if s in t), "") for s in SEPARATORS}
+        seen = {separator: example for separator, example in seen.items() if example}
         if given is not None:
             if given and given not in _LISTS and not any(given in text for text in counts):
-                better = next(iter(counts), "") if lists else next(iter(found.values()), "")
+                better = next(iter(counts), "") if lists else next(iter(seen.values()), "")
                 if better:
-                    other = "lists written out" if lists else f"{next(iter(found))!r} between tags"
+                    other = "lists written out" if lists else f"{next(iter(seen))!r} between tags"
                     raise TableError(
                         f"The separator {given!r} stands in none of the values of {name!r}, which "
                         f"hold {other} (such as {better!r}): leave it out (--separator)."
@@ -275,9 +275,9 @@ class LabelStatistics:
             return given
         if lists:
             return '[""]' if any('"' in text for text in counts) else "['']"
-        if not found:
+        if not seen:
             return ""
-        separator, example = next(iter(found.items()))
+        separator, example = next(iter(seen.items()))
         if separator == ",":  # which may as well stand in a name, such as "Paris, France"
             rows = [split_tags(text, separator) for text in counts]
             times = Counter(tag for tags in rows for tag in set(tags))

@@ -65,7 +65,7 @@ def test_one_tree_is_a_forest(rows):
 
 @pytest.mark.parametrize("width", [7, 300_000])
 def test_sparse_rows_end_in_the_same_leaves(width, rng):
-    X = sp.random_array((60, width), density=min(0.5, 50 / width), rng=rng, format="csr")
+    X = sp.random_array((60, width), density=min(0.5, 50 / width), random_state=rng, format="csr")
     X.data -= 0.4
     Y = np.asarray(X[:, :3].toarray() > 0, dtype=int)
     grown = RandomForestClassifier(5, max_features=5, random_state=0).fit(X, Y)

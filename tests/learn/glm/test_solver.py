@@ -342,7 +342,7 @@ def test_few_rows_with_extra_features_equal_scikit_learn(rng, store):
 
 @pytest.mark.parametrize("n_extra", [0, 2])
 def test_empty_columns_of_sparse_rows_cost_nothing_and_change_nothing(rng, n_extra):
-    X = sp.random_array((500, 20), density=0.3, rng=rng, format="csr")
+    X = sp.random_array((500, 20), density=0.3, random_state=rng, format="csr")
     columns = np.sort(rng.permutation(1000)[:20])
     wider = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(500, 1000))
     extra = rng.normal(size=(500, n_extra)) if n_extra else None

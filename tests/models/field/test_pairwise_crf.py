@@ -251,7 +251,7 @@ def test_edge_features_follow_the_width_of_the_data(rng):
     Y = rng.integers(0, 2, size=(30, 3))
     narrow = PairwiseCRF(**FIXED).fit(rng.normal(size=(30, 4)), Y)
     assert narrow.field_.edge_columns.tolist() == [0, 1, 2, 3]
-    wide = sp.random_array((30, 250_000), density=1e-4, rng=rng, format="csr")
+    wide = sp.random_array((30, 250_000), density=1e-4, random_state=rng, format="csr")
     assert not len(PairwiseCRF(**FIXED).fit(wide, Y).field_.edge_columns)
 
 

@@ -14,18 +14,9 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, column_owner, row_slices
 from colabel.joint.base import APPROXIMATE, Exactness
 from colabel.joint.elimination import Elimination, eliminate
-from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
-from colabel.joint.field._flat import (
-    WALL,
-    FlatField,
-    by_blocks,
-    climbed,
-    joined,
-    neighbourhood,
-    run_rows,
-    wires_of,
-)
-from colabel.joint.field._tables import FieldTables
+from colabel.joint.field import _flat as kernels
+from colabel.joint.field.engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
+from colabel.joint.field.tables import FieldTables
 from colabel.joint.gibbs.diagnostics import SUSPICIOUS, diagnose
 from colabel.joint.gibbs.kernels import chain_keys
 from colabel.joint.gibbs.sampler import (
@@ -79,7 +70,7 @@ class Approximate(FieldEngine):
         self._field, self._offset = field.centred() if field.is_far else (field, np.zeros(1))
         self._row_keys = row_keys
         self._start = start
-        self._wires = wires_of(field)
+        self._wires = kernels.wires_of(field)
         self._is_tree = len(field.edges) == field.n_labels - 1
         sums = sums if self._is_tree else APPROXIMATE
         self.exact = Exactness([*sums, "mode"]) if self._eliminates else sums
@@ -116,7 +107,7 @@ class Approximate(FieldEngine):
             self._start,
             self._likeliest(_MAX_PRODUCT_SWEEPS, maximise=True),
         ]
-        return climbed(self._field, self._wires, starts, self._options.n_jobs)
+        return kernels.climbed(self._field, self._wires, starts, self._options.n_jobs)
 
     def entropy(self) -> Array:
         """Return the entropy (n,) in nats."""
@@ -131,7 +122,7 @@ class Approximate(FieldEngine):
         if k == 1:
             return self._mode[:, None, :], self._field.score(self._mode)[:, None]
         k = min(k, math.prod(self._field.cardinalities))
-        return neighbourhood(self._field, self._wires, self._mode, k, self._options.n_jobs)
+        return kernels.neighbourhood(self._field, self._wires, self._mode, k, self._options.n_jobs)
 
     def _likeliest(self, most: int, maximise: bool) -> Codes:
         """Return the value of each label with the largest belief after a few sweeps, (n, d)."""
@@ -152,15 +143,17 @@ class Approximate(FieldEngine):
         options = self._options
         damping = 0.0 if self._is_tree else options.damping
 
-        def work(flat: FlatField, _: slice) -> tuple[Array, Array, Array]:
+        def work(flat: kernels.FlatField, _: slice) -> tuple[Array, Array, Array]:
             n_rows = len(flat.unary)
             single = np.zeros(flat.unary.shape)
             pairs = np.zeros((n_rows if with_pairs else 0, flat.tables.shape[1]))
             ended = np.empty((n_rows, 3))
-            run_rows(flat, maximise, damping, options.tol, most, single, pairs, ended)
+            kernels.run_rows(flat, maximise, damping, options.tol, most, single, pairs, ended)
             return single, pairs, ended
 
-        single, pairs, ended = joined(by_blocks(self._field, self._wires, work, options.n_jobs))
+        single, pairs, ended = kernels.joined(
+            kernels.by_blocks(self._field, self._wires, work, options.n_jobs)
+        )
         return single, pairs, ended
 
     def sample(self, size: int, rng: Generator) -> Codes:
@@ -329,7 +322,7 @@ class GibbsField(Approximate):
                 _pair_share(flat[..., i], flat[..., j], sizes[i], sizes[j]) for i, j in pairs
             )
 
-        shares: list[Array] = joined(self._by_chunks(count))
+        shares: list[Array] = kernels.joined(self._by_chunks(count))
         return shares
 
     def _samples(self, rows: slice) -> NDArray[np.int16]:
@@ -356,10 +349,10 @@ def linear_conditionals(field: FieldTables) -> Compiled:
     first = np.searchsorted(owner, np.arange(len(sizes)))
     base = np.zeros((n_rows, len(owner)))
     for i, unary in enumerate(field.unary):
-        base[:, owner == i] = _scores(np.maximum(unary, WALL))
+        base[:, owner == i] = _scores(np.maximum(unary, kernels.WALL))
     columns, targets, weights = [], [], []
     for (i, j), table in zip(field.edges, field.tables, strict=True):
-        low = np.maximum(table, WALL)
+        low = np.maximum(table, kernels.WALL)
         for a, b, pair in ((i, j, low), (j, i, low.transpose(0, 2, 1))):
             added = _scores(pair)  # (m, K_a, scores of b): what each value of a adds
             if sizes[a] == 2:

@@ -15,17 +15,9 @@ from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
 from colabel.joint.base import Joint, common
 from colabel.joint.elimination import Elimination, eliminate, eliminate_listed, merged
-from colabel.joint.field._engine import (
-    ComponentReport,
-    Engine,
-    Enumeration,
-    FieldEngine,
-    FieldOptions,
-    FieldReport,
-    JunctionTree,
-)
-from colabel.joint.field._tables import FieldTables, checked_field, checked_start
+from colabel.joint.field import engine as engines
 from colabel.joint.field.approximate import BeliefPropagation, GibbsField
+from colabel.joint.field.tables import FieldTables, checked_field, checked_start
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
@@ -37,8 +29,8 @@ _MANY_ENTRIES = 1 << 12
 
 
 def engine_of(
-    field: FieldTables, options: FieldOptions, row_keys: NDArray[np.uint64], start: Codes
-) -> FieldEngine:
+    field: FieldTables, options: engines.FieldOptions, row_keys: NDArray[np.uint64], start: Codes
+) -> engines.FieldEngine:
     """Return the engine for a connected field.
 
     "auto" enumerates if all label vectors of a row fit into the memory and are not many more
@@ -53,7 +45,7 @@ def engine_of(
     if field.n_labels == 1:
         alone = eliminated(max(most, *field.cardinalities))
         assert alone is not None
-        return JunctionTree(field, options, alone)
+        return engines.JunctionTree(field, options, alone)
     if options.engine == "belief_propagation":
         return BeliefPropagation(field, options, row_keys, start)
     if options.engine == "gibbs":
@@ -66,28 +58,28 @@ def engine_of(
         # are label vectors.
         elimination = eliminated(2 * most)
         if elimination is not None:
-            return JunctionTree(field, options, elimination)
+            return engines.JunctionTree(field, options, elimination)
     if options.engine == "enumeration":
-        return Enumeration(field, options)
+        return engines.Enumeration(field, options)
     elimination = eliminated(most)
     if field.has_zeros and (elimination is None or elimination.n_entries > _MANY_ENTRIES):
         listed = eliminate_listed(field.cardinalities, field.edges, field.possible, most)
         if listed and (elimination is None or 4 * listed.n_entries < elimination.n_entries):
-            return JunctionTree(field, options, listed)
+            return engines.JunctionTree(field, options, listed)
     if options.engine == "junction_tree":
         _require(elimination is not None, field, options, "the tables of a row")
     if elimination is None:
         # Enumeration needs no more than elimination, so it may fit where that does not.
         if n_states <= most:
-            return Enumeration(field, options)
+            return engines.Enumeration(field, options)
         return BeliefPropagation(field, options, row_keys, start)
     small = n_states <= min(_ENTRY_COST * elimination.n_entries, most)
     if options.engine == "auto" and small:
-        return Enumeration(field, options)
-    return JunctionTree(field, options, elimination)
+        return engines.Enumeration(field, options)
+    return engines.JunctionTree(field, options, elimination)
 
 
-def _require(fits: bool, field: FieldTables, options: FieldOptions, what: str) -> None:
+def _require(fits: bool, field: FieldTables, options: engines.FieldOptions, what: str) -> None:
     """Raise ValueError if an engine that the user named needs too much memory."""
     if not fits:
         raise ValueError(
@@ -206,7 +198,7 @@ class PairwiseField(Joint):
         tables: Sequence[ArrayLike],
         *,
         start: ArrayLike | None = None,
-        engine: Engine = "auto",
+        engine: engines.Engine = "auto",
         memory: int = 2**24,
         damping: float = 0.3,
         tol: float = 1e-6,
@@ -218,7 +210,7 @@ class PairwiseField(Joint):
         n_jobs: int | None = None,
     ) -> None:
         iterations = (damping, tol, max_iter)
-        options = FieldOptions(
+        options = engines.FieldOptions(
             engine, memory, *iterations, n_chains, n_sweeps, burn_in, random_state, n_jobs
         )
         field = checked_field(space, unary, edges, tables)
@@ -229,10 +221,10 @@ class PairwiseField(Joint):
         self,
         space: LabelSpace,
         field: FieldTables,
-        options: FieldOptions,
+        options: engines.FieldOptions,
         row_keys: NDArray[np.uint64],
         start: Codes,
-        like: Sequence[tuple[Indices, FieldEngine]] = (),
+        like: Sequence[tuple[Indices, engines.FieldEngine]] = (),
     ) -> None:
         super().__init__(space, field.n_rows)
         self._field = field
@@ -240,11 +232,11 @@ class PairwiseField(Joint):
         self._row_keys = row_keys
         self._start = start
         # the labels of each connected component, ascending, and the engine that answers for them
-        self._parts: list[tuple[Indices, FieldEngine]] = []
+        self._parts: list[tuple[Indices, engines.FieldEngine]] = []
         for labels in field.components():
             part = field.restricted(labels), start[:, labels]
             engine = next((e for known, e in like if known[0] == labels[0]), None)
-            if isinstance(engine, JunctionTree):  # whatever is impossible in these rows
+            if isinstance(engine, engines.JunctionTree):  # whatever is impossible in these rows
                 self._parts.append((labels, engine._of(part[0])))
             else:
                 self._parts.append((labels, engine_of(part[0], options, row_keys, part[1])))
@@ -256,7 +248,7 @@ class PairwiseField(Joint):
         field: FieldTables,
         row_keys: NDArray[np.uint64],
         start: Codes,
-        like: Sequence[tuple[Indices, FieldEngine]] = (),
+        like: Sequence[tuple[Indices, engines.FieldEngine]] = (),
     ) -> PairwiseField:
         """Return a field answered the same way, from tables that need no check."""
         joint = PairwiseField.__new__(PairwiseField)
@@ -288,11 +280,11 @@ class PairwiseField(Joint):
         return " + ".join(used) or "closed_form"
 
     @property
-    def report(self) -> FieldReport:
+    def report(self) -> engines.FieldReport:
         """How each component is answered; this runs belief propagation if it has not run."""
-        return FieldReport(
+        return engines.FieldReport(
             tuple(
-                ComponentReport(
+                engines.ComponentReport(
                     tuple(self.space.names[i] for i in labels),
                     engine.name,
                     engine.exact,

@@ -18,20 +18,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from colabel.core import schema
 from colabel.core.arrays import Array, Codes, Indices, Keys, row_slices
 from colabel.core.compiling import njit
-from colabel.core.schema import (
-    CODES,
-    Below,
-    Between,
-    Dims,
-    Distribution,
-    Fields,
-    Is,
-    check_acyclic,
-    check_that,
-    stored,
-)
 from colabel.core.threads import map_threads
 from colabel.labels import MISSING, all_vectors
 
@@ -322,7 +311,7 @@ def neighbours(
                 place += 1
 
 
-@stored("label-sets")
+@schema.stored("label-sets")
 @dataclass(frozen=True)
 class DependencySets:
     """One set of labels per label: LS_k holds label k and its parents in the network.
@@ -347,16 +336,16 @@ class DependencySets:
     [[1, 5]]
     """
 
-    parents: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")]
-    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+    parents: Annotated[tuple[tuple[int, ...], ...], "d _", schema.Below("d")]
+    cardinalities: Annotated[tuple[int, ...], "d", schema.Between(1, 2**31), schema.Is("sizes")]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         sizes, parents = fields["cardinalities"], fields["parents"]
         for label, above in enumerate(parents):
             ascending = list(above) == sorted(set(above)) and label not in above
-            check_that(ascending, "parents are damaged")
-        check_acyclic(parents)
+            schema.check_that(ascending, "parents are damaged")
+        schema.check_acyclic(parents)
         dims["states"] = tuple(
             math.prod(sizes[i] for i in (*above, k)) for k, above in enumerate(parents)
         )
@@ -406,7 +395,7 @@ class DependencySets:
         return grid.T.astype(np.int32)
 
 
-@stored("feature-columns")
+@schema.stored("feature-columns")
 @dataclass(frozen=True)
 class FeatureColumns:
     """Discrete features as columns: value v of feature j has the column first[j] + v.
@@ -424,7 +413,7 @@ class FeatureColumns:
     [[1, 4]]
     """
 
-    n_values: Annotated[tuple[int, ...], "p", Between(1, 2**31), Is("values")]
+    n_values: Annotated[tuple[int, ...], "p", schema.Between(1, 2**31), schema.Is("values")]
 
     @property
     def n_features(self) -> int:
@@ -477,7 +466,7 @@ _ROWS_AT_ONCE = 256
 _MOST_SWEEPS = 100
 
 
-@stored("lds-network")
+@schema.stored("lds-network")
 @dataclass(frozen=True)
 class LDSNetwork:
     r"""Labels from a Bayesian network, each feature from a mixture over label dependency sets.
@@ -507,21 +496,23 @@ class LDSNetwork:
 
     sets: Annotated[DependencySets, "d sizes states"]
     columns: Annotated[FeatureColumns, "p values"]
-    alpha: Annotated[Array, "d max(states)", Between(0.0, 1.0)]
-    vectors: Annotated[Codes, "u d", CODES]
-    vector_weights: Annotated[Array, "u", Between(0.0)]
-    theta: Annotated[Array, "u d p", Distribution(axis=1)]
-    phi: Annotated[Array, "d max(states) sum(values)", Between(0.0, 1.0)]
+    alpha: Annotated[Array, "d max(states)", schema.Between(0.0, 1.0)]
+    vectors: Annotated[Codes, "u d", schema.CODES]
+    vector_weights: Annotated[Array, "u", schema.Between(0.0)]
+    theta: Annotated[Array, "u d p", schema.Distribution(axis=1)]
+    phi: Annotated[Array, "d max(states) sum(values)", schema.Between(0.0, 1.0)]
 
     # Parts
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         first = np.cumsum((0, *dims["values"][:-1]))
         for k, (n_states, size) in enumerate(zip(dims["states"], dims["sizes"], strict=True)):
-            Distribution().check(fields["alpha"][k, :n_states].reshape(-1, size), dims, "alpha")
+            schema.Distribution().check(
+                fields["alpha"][k, :n_states].reshape(-1, size), dims, "alpha"
+            )
             sums = np.add.reduceat(fields["phi"][k, :n_states], first, axis=1)
-            Distribution().check(sums[..., None], dims, "phi")
+            schema.Distribution().check(sums[..., None], dims, "phi")
 
     @property
     def fallback(self) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,35 +38,26 @@ _MOST_IN_HESSIANS = 1 << 21  # numbers that travel from every chunk
 _MOST_COEFFICIENTS = 1 << 22
 
 
-def _moments(part: TrainingData, with_gram: bool) -> Moments:
-    return Moments.of(part.X, part.weight, with_gram)
-
-
-def _extra_sums(part: TrainingData) -> Array:
-    assert part.extra is not None
-    return np.asarray(part.row_weights @ part.extra)
-
-
-def _filled_columns(part: TrainingData) -> Indices:
-    return np.bincount(part.X.indices, minlength=part.n_features)
-
-
 def coordinates_of(data: ChunkedData) -> Axes | Columns:
     """Find the coordinates of rows: at most one pass, and one for extra features."""
     if data.sparse:
         if "filled" not in data.known:
-            data.known["filled"] = data.sum(_filled_columns)
+            p = data.n_features
+            data.known["filled"] = data.sum(lambda part: np.bincount(part.X.indices, minlength=p))
         used = UsedColumns.among(data.known["filled"] > 0, data.n_extra + 1)
         width = data.n_features + data.n_extra + 1 if used is None else len(used.positions)
         return Columns(used, None, width, data.n_extra)
     if "axes" not in data.known:
         with_gram = data.n_features <= LARGEST_ROTATION
-        moments = data.sum(_moments, with_gram, combine=Moments.pooled)
-        data.known["axes"] = moments.axes(data.n_rows)
+
+        def moments(part: TrainingData) -> Moments:
+            return Moments.of(part.X, part.weight, with_gram)
+
+        data.known["axes"] = data.sum(moments, combine=Moments.pooled).axes(data.n_rows)
     axes: Axes = data.known["axes"]
     if not data.n_extra:
         return axes
-    mean = data.sum(_extra_sums) / data.total_weight
+    mean = data.sum(lambda part: part.row_weights @ part.extra) / data.total_weight
     return Axes(np.concatenate([axes.mean, mean]), axes.basis, data.n_extra)
 
 
@@ -196,11 +188,7 @@ class ChunkedRows:
         batches = []
         for index, (learning, asked) in self.few.items():
             for batch in batches_in_memory(learning, asked, n_fits):
-
-                def rows(own: Batch, of_one: Any = batch.rows) -> Any:
-                    return of_one(own._replace(group=np.zeros_like(own.group)))
-
-                batches.append(batch._replace(group=np.full_like(batch.group, index), rows=rows))
+                batches.append(batch._replace(group=np.full_like(batch.group, index)))
         every = [
             (n_classes, index, position, label)
             for index, group in enumerate(self.asked.groups)
@@ -214,8 +202,8 @@ class ChunkedRows:
             step = max(1, _MOST_COEFFICIENTS // size)
             for start in range(0, len(alike), step):
                 group, position, label = alike[start : start + step].T
-                together = lambda batch: (self, batch.group, batch.label)  # noqa: E731
-                batches.append(Batch(group, position, label, n_classes, together))
+                rows = partial(tuple, (self, group, label))  # which stay where they are
+                batches.append(Batch(group, position, label, n_classes, rows))
         return batches
 
     @property

@@ -405,14 +405,22 @@ class ChunkedData(Rows):
         key = ("folds", cv, seed)
         if key not in self.known:
             rule = FoldRule.of(RowRanks.of(self, seed), cv)  # type: ignore[arg-type]
+            narrow: Any = np.int8 if rule.n_folds < 128 else np.int32
+
+            def counts_of(folds: Indices) -> Indices:
+                """Number of rows that are never held out, and in each fold, (1 + F,)."""
+                return np.bincount(folds.astype(np.intp) + 1, minlength=1 + rule.n_folds)
+
+            def without_gaps(folds: Indices) -> Any:
+                return rule.without_gaps(folds, held_out)[0].astype(narrow)
+
             count_pass(self.n_rows)
-            chunks = kept(self._derived(_narrow_folds, rule), self.client)
-            counted = [_delayed(_fold_counts, own, rule.n_folds) for own in chunks]
+            chunks = kept(self._derived(lambda part: rule(part).astype(narrow)), self.client)
+            counted = [_delayed(counts_of, own) for own in chunks]
             (counts,) = computed(reduced(counted, added), client=self.client)
             held_out = counts[1:]
             if (held_out > 0).sum() < rule.n_folds:
-                filled = [_delayed(_without_gaps, own, rule, held_out) for own in chunks]
-                chunks = kept(filled, self.client)
+                chunks = kept([_delayed(without_gaps, own) for own in chunks], self.client)
             n_folds = rule.without_gaps(np.zeros(0, dtype=np.intp), held_out)[1]
             self.known[key] = ChunkedFolds(chunks, n_folds, not counts[0])
         folds: ChunkedFolds = self.known[key]
@@ -461,22 +469,6 @@ def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
     from dask import delayed
 
     return delayed(function, pure=False)(*arguments)
-
-
-def _narrow_folds(part: TrainingData, rule: FoldRule) -> Indices:
-    """Folds (m,) of rows in a byte each, where they are few."""
-    narrow: Any = np.int8 if rule.n_folds < 128 else np.int32
-    return np.asarray(rule(part).astype(narrow))
-
-
-def _fold_counts(folds: Indices, n_folds: int) -> Indices:
-    """Number of rows that are never held out, and in each fold, (1 + F,)."""
-    return np.bincount(folds.astype(np.intp) + 1, minlength=1 + n_folds)
-
-
-def _without_gaps(folds: Indices, rule: FoldRule, counts: Indices) -> Indices:
-    renumbered: Any = rule.without_gaps(folds, counts)[0].astype(folds.dtype)
-    return np.asarray(renumbered)
 
 
 class Blocks(NamedTuple):
