@@ -250,7 +250,7 @@ def speed(folder: Path, quick: bool) -> None:
     header = ["data", "first call", "CDN", "one thread", "NumPy", "Python"]
     print_table(header, [against_others(folder, name, n_python) for name in sets])
     rows = [row for name in sets for row in growth(folder, name)]
-    print_table(["data", "rows", "time", "ms a row"], rows)
+    print_table(["data", "rows", "time", "ms per row"], rows)
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ SETTINGS = [(n, USUAL_LABELS) for n in ROWS] + [(USUAL_ROWS, d) for d in LABELS]
 HEAD = (
     "| model | "
     + " | ".join([*(f"{n} rows" for n in ROWS), *(f"{d} labels" for d in LABELS)])
-    + " | ms a row | MB |\n|---|"
+    + " | ms per row | MB |\n|---|"
     + "---:|" * (len(SETTINGS) + 2)
 )
 

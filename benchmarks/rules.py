@@ -4,7 +4,7 @@
 siblings. It prints CPU seconds for a thousand rows, with and without the rules: of a tree along the
 hierarchy, of independent labels, and (200 rows) of a tree across the hierarchy, which no
 elimination fits, so that there are draws. `python -m benchmarks.rules fitted --models ...` does so
-of models fitted to a thousand rows of such labels.
+of models fitted to rows of such labels.
 
 `python -m benchmarks.rules run FILE [--sets ...] [--models ...]` suggests rules from the training
 rows of real data (support of ten rows or more; all of them, or those that independent labels would
@@ -44,10 +44,10 @@ N_FOLDS, MOST_ROWS, MIN_SUPPORT = 3, 2400, 10
 KINDS = {"all": np.inf, "surprising": np.log(1e-3)}  # log-chance of a rule at most
 
 
-def hierarchy(rng: np.random.Generator) -> list[int]:
+def hierarchy(rng: np.random.Generator, n_labels: int = N_LABELS) -> list[int]:
     """Return the parent of each label, -1 for a root."""
-    parents, depth, children = [-1] * N_ROOTS, [1] * N_ROOTS, [0] * N_LABELS
-    while len(parents) < N_LABELS:
+    parents, depth, children = [-1] * N_ROOTS, [1] * N_ROOTS, [0] * n_labels
+    while len(parents) < n_labels:
         above = int(rng.integers(len(parents)))
         if depth[above] < DEPTH and children[above] < MOST_CHILDREN:
             parents.append(above)
@@ -264,15 +264,15 @@ def hierarchical_rows(
     return X, Y
 
 
-def fitted_costs(models: Sequence[str]) -> None:
-    """Print what rules cost fitted models, for a thousand rows."""
+def fitted_costs(models: Sequence[str], n_labels: int, n_train: int, n_test: int) -> None:
+    """Print what rules cost fitted models."""
     rng = np.random.default_rng(0)
-    names = [f"g{i}" for i in range(N_LABELS)]
-    parents = hierarchy(rng)
+    names = [f"g{i}" for i in range(n_labels)]
+    parents = hierarchy(rng, n_labels)
     rules = rules_of(parents, names)
-    X, Y = hierarchical_rows(rng, parents, 2000)
-    train, test = slice(None, 1000), slice(1000, None)
-    print(f"{len(rules)} rules, 1000 rows to learn from", flush=True)
+    X, Y = hierarchical_rows(rng, parents, n_train + n_test)
+    train, test = slice(None, n_train), slice(n_train, None)
+    print(f"{n_labels} labels, {len(rules)} rules, {n_train} rows to learn from", flush=True)
     for name in models:
         started = time.process_time()
         model = MODELS[name](random_state=0)
@@ -292,9 +292,10 @@ def fitted_costs(models: Sequence[str]) -> None:
         broken = [int((~compiled.may_hold(codes)).sum()) for codes in (mode, ruled)]
         right = [float((codes == Y[test]).all(axis=1).mean()) for codes in (mode, ruled)]
         print(
-            f"{name:16} fit {fitting:6.1f} s, 1000 rows: {plain:6.2f} s without, {seconds:6.2f} s "
-            f"with rules (compiled in {compiling:.2f} s), {obeying.exact}, rows that break one "
-            f"{broken[0]} / {broken[1]}, exact match {right[0]:.3f} / {right[1]:.3f}",
+            f"{name:16} fit {fitting:6.1f} s, {n_test} rows: {plain:6.2f} s without, "
+            f"{seconds:6.2f} s with rules (compiled in {compiling:.2f} s), {obeying.exact}, "
+            f"rows that break one {broken[0]} / {broken[1]}, "
+            f"exact match {right[0]:.3f} / {right[1]:.3f}",
             flush=True,
         )
 
@@ -307,12 +308,15 @@ def main() -> None:
     options.add_argument("--sets", nargs="+", default=list(SETS))
     options.add_argument("--models", nargs="+", default=list(MODELS)[:3], choices=list(MODELS))
     options.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    options.add_argument("--labels", type=int, default=N_LABELS)
+    options.add_argument("--train", type=int, default=1000, help="rows to learn from")
+    options.add_argument("--rows", type=int, default=1000, help="rows to answer about")
     given = options.parse_args()
     warnings.simplefilter("ignore")
     if given.what == "cost":
         costs()
     elif given.what == "fitted":
-        fitted_costs(given.models)
+        fitted_costs(given.models, given.labels, given.train, given.rows)
     elif given.what == "table":
         table(given.file)
     else:

@@ -2,7 +2,7 @@
 Deciding for F1
 ===============
 
-`predict` predicts the label set with the smallest expected loss. Which set that is depends on the
+`predict` returns the label set with the smallest expected loss. Which set that is depends on the
 loss: on rows where the model is in doubt, the best set for F1 is larger than the most probable one.
 """
 

@@ -9,11 +9,12 @@ when the features and all other labels are known. On a synthetic problem the tru
 # %%
 # Here the labels y1 and y2 exclude each other, and y3 stands alone.
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from colabel import PairwiseCRF
 from colabel.datasets import load_digit_traits
-from colabel.report import LabelGraphDisplay, plot_alpha_profile
+from colabel.report import LabelGraphDisplay
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(500, 6))
@@ -27,7 +28,11 @@ print("found:", [(names[i], names[j]) for i, j in model.graph_])
 # %%
 # How learning kept one edge and dropped the others: the group penalty sets whole edges to zero.
 
-plot_alpha_profile(model.alpha_profile_, model.candidates_, names)
+figure, ax = plt.subplots(figsize=(6, 3.5))
+for (i, j), alpha in zip(model.candidates_, model.alpha_profile_.T, strict=True):
+    ax.plot(alpha, label=f"{names[i]} - {names[j]}")
+ax.set(xlabel="iteration", ylabel="norm of the edge")
+ax.legend(frameon=False)
 
 # %%
 # On the traits of digits every pair of labels keeps an edge, as each digit has a label set of its

@@ -226,7 +226,8 @@ class Audit:
     def n_wrong(self) -> NoiseRate:
         """Estimate how many of the given labels are wrong: how far it is worth reading.
 
-        The `rate` is a number of labels here, with its 90 % interval.
+        The `rate` is a number of labels here, with its 90 % interval. Labels that nothing predicts
+        cannot be distinguished from wrong ones: where there are many, the number is too large.
         """
         noise = self.noise()
         n_known = int(self.known.sum())

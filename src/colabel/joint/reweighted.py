@@ -250,8 +250,10 @@ class Reweighted(SumOfJoints):
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
         base, mass = self.base._obeying(rules)
         listed = self.listed.obeying_only(rules)
-        scale = self.log_scale + mass
-        joint = self._with(base, listed, _covered(base, listed), scale, np.zeros(self.n_rows))
+        # P_0 of what obeys has grown by as much as the rules took away
+        bound = np.minimum(self._bound - np.where(np.isneginf(mass), 0.0, mass), 0.0)
+        covered = _covered(base, listed)
+        joint = self._with(base, listed, covered, self.log_scale + mass, bound)
         total = np.minimum(joint._log_norm - self._log_norm, 0.0)
         if "sums" not in self.base.exact:
             joint.exact = APPROXIMATE

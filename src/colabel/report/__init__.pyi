@@ -12,8 +12,6 @@ from colabel.report.displays import JointProbabilityDisplay as JointProbabilityD
 from colabel.report.displays import LabelGraphDisplay as LabelGraphDisplay
 from colabel.report.displays import Reliability as Reliability
 from colabel.report.displays import reliability as reliability
-from colabel.report.figures import plot_alpha_profile as plot_alpha_profile
-from colabel.report.figures import plot_feature_drivers as plot_feature_drivers
 from colabel.report.graphs import graph_svg as graph_svg
 from colabel.report.graphs import graph_text as graph_text
 from colabel.report.graphs import label_graph as label_graph
@@ -39,8 +37,6 @@ __all__ = [
     "graph_svg",
     "graph_text",
     "label_graph",
-    "plot_alpha_profile",
-    "plot_feature_drivers",
     "plot_label_graph",
     "reliability",
 ]

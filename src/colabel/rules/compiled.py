@@ -49,14 +49,18 @@ class Tally:
 
     def may_hold(self, codes: Codes) -> Flags:
         """Whether vectors (m, d) can be completed so that the count fits."""
-        least = np.zeros(len(codes), dtype=np.intp)
-        most = np.zeros(len(codes), dtype=np.intp)
-        for i, worth in self.worth.items():
-            known = codes[:, i] != MISSING
-            own = worth[np.maximum(codes[:, i], 0)]
-            least += np.where(known, own, worth.min())
-            most += np.where(known, own, worth.max())
-        return (most >= self.low) & (least <= self.high)
+        counts = np.zeros((2, len(codes)), dtype=np.intp)
+        for i, worth in self._at_least_and_most.items():
+            counts += worth[:, codes[:, i]]
+        return np.asarray((counts[1] >= self.low) & (counts[0] <= self.high))
+
+    @cached_property
+    def _at_least_and_most(self) -> dict[int, Indices]:
+        """What each label adds at least and at most, (2, K + 1): at last, where it is MISSING."""
+        return {
+            i: np.array([[*worth, worth.min()], [*worth, worth.max()]])
+            for i, worth in self.worth.items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,14 +180,14 @@ class CompiledRules:
         With a `label`, only the rules that it is in are looked at.
         """
         found = np.ones(len(codes), dtype=bool)
-        for node in self.nodes if label is None else self._touching[label]:
+        for node in self.nodes if label is None else self.touching[label]:
             found &= node.may_hold(codes)
         return found
 
     # Enumeration
 
     @cached_property
-    def _touching(self) -> list[list[Node]]:
+    def touching(self) -> list[list[Node]]:
         """The rules that each label is in."""
         found: list[list[Node]] = [[] for _ in self.space.names]
         for node in self.nodes:
@@ -202,7 +206,7 @@ class CompiledRules:
             found[:, table.labels] = table.vectors
         found = found[self.may_hold(found)]
         # labels of many rules first: they leave least to be tried
-        order = sorted(range(self.space.n_labels), key=lambda i: -len(self._touching[i]))
+        order = sorted(range(self.space.n_labels), key=lambda i: -len(self.touching[i]))
         for i in order:
             if len(found) > 4 * limit:
                 return None
@@ -212,7 +216,7 @@ class CompiledRules:
                 grown = np.repeat(found[is_open], size, axis=0)
                 grown[:, i] = np.tile(np.arange(size, dtype=np.int32), int(is_open.sum()))
                 keep = np.ones(len(grown), dtype=bool)
-                for node in self._touching[i]:
+                for node in self.touching[i]:
                     keep &= node.may_hold(grown)
                 found = np.concatenate([found[~is_open], grown[keep]])
         if len(found) > limit:

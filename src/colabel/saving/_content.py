@@ -21,6 +21,7 @@ import json
 import math
 import os
 import re
+from collections import UserList
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile
@@ -89,6 +90,8 @@ class Written:
             return int(value)
         if isinstance(value, float | np.floating):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        if isinstance(value, UserList):  # of scikit-learn 1.6, whose items warn when they are read
+            value = value.data
         if type(value) is list:
             return [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]
         if type(value) is tuple:

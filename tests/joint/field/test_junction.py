@@ -11,8 +11,8 @@ import pytest
 
 from colabel.joint import PairwiseField
 from colabel.joint.elimination import eliminate, eliminate_listed
-from colabel.joint.field._engine import FieldOptions, JunctionTree
-from colabel.joint.field._tables import FieldTables
+from colabel.joint.field.engine import FieldOptions, JunctionTree
+from colabel.joint.field.tables import FieldTables
 from tests.joint.oracle import make_space
 
 

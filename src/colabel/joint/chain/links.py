@@ -360,14 +360,17 @@ class PrunedLinks(Links):
         return self.links.costly
 
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
-        table = self.links.log_prob(rows, prefix)
-        m, k = table.shape
+        table = self.links.log_prob(rows, prefix).copy()
         length = prefix.shape[1]
-        codes = np.full((m * k, len(self.order)), MISSING, dtype=np.int32)
-        codes[:, self.order[:length]] = np.repeat(prefix, k, axis=0)
-        codes[:, self.order[length]] = np.tile(np.arange(k), m)
-        allowed = self.rules.may_hold(codes, int(self.order[length])).reshape(m, k)
-        return np.where(allowed, table, -np.inf)
+        label = int(self.order[length])
+        if not self.rules.touching[label]:
+            return table
+        codes = np.full((len(prefix), len(self.order)), MISSING, dtype=np.int32)
+        codes[:, self.order[:length]] = prefix
+        for value in range(table.shape[1]):
+            codes[:, label] = value
+            table[~self.rules.may_hold(codes, label), value] = -np.inf
+        return table
 
     def log_ceiling(self, known: Codes) -> Array:
         return self.links.log_ceiling(known)

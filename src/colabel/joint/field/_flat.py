@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.compiling import njit
 from colabel.core.threads import map_threads, n_threads
-from colabel.joint.field._tables import FieldTables
+from colabel.joint.field.tables import FieldTables
 
 Result = TypeVar("Result")
 

@@ -15,8 +15,8 @@ from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, column_owner
 from colabel.joint.base import APPROXIMATE, Exactness
 from colabel.joint.elimination import Elimination, eliminate
 from colabel.joint.field import _flat as kernels
-from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
-from colabel.joint.field._tables import FieldTables
+from colabel.joint.field.engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
+from colabel.joint.field.tables import FieldTables
 from colabel.joint.gibbs.diagnostics import SUSPICIOUS, diagnose
 from colabel.joint.gibbs.kernels import chain_keys
 from colabel.joint.gibbs.sampler import (

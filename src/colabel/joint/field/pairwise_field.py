@@ -15,9 +15,9 @@ from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
 from colabel.joint.base import Joint, common
 from colabel.joint.elimination import Elimination, eliminate, eliminate_listed, merged
-from colabel.joint.field import _engine as engines
-from colabel.joint.field._tables import FieldTables, checked_field, checked_start
+from colabel.joint.field import engine as engines
 from colabel.joint.field.approximate import BeliefPropagation, GibbsField
+from colabel.joint.field.tables import FieldTables, checked_field, checked_start
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules

@@ -268,8 +268,7 @@ class LDSMixture(JointClassifier):
         -------
         FeatureDrivers
             Weight of each dependency set, what it says about the feature, and the probability
-            of the feature's values in each of its states; `to_text()` is for people, and
-            `colabel.report.plot_feature_drivers` draws it.
+            of the feature's values in each of its states; `to_text()` is for people.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)

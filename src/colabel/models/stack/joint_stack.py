@@ -241,16 +241,9 @@ class JointStack(JointClassifier):
         def ask(some: list[int], parallel: Parallel) -> None:
             asked = alive()
             calls = (
-                delayed(held_out_experts)(
-                    asked,
-                    data,
-                    space,
-                    np.flatnonzero(folds.of_row != f),
-                    np.flatnonzero(folds.of_row == f),
-                    self.n_listed,
-                    self.prior_,
-                )
-                for f in some
+                delayed(held_out_experts)(asked, data, space, *sides, self.n_listed, self.prior_)
+                for own in (folds.of_row == f for f in some)
+                for sides in [(np.flatnonzero(~own), np.flatnonzero(own))]
             )
             with deadline(end), suppress(TimeoutError):  # folds asked until then are enough
                 for held, failed, chosen in parallel(calls):
@@ -270,10 +263,8 @@ class JointStack(JointClassifier):
             if len(held_out) > 1 and answers and alive():
                 ask(held_out[1:], Parallel(n_jobs=self.n_jobs, return_as="generator"))
             tried(Member.finish, alive())
-        self._keep(members, alive(), failures)
-        tested = [
-            np.flatnonzero(folds.of_row == f) for f, _ in zip(held_out, answers, strict=False)
-        ]
+        self._keep(alive(), failures)
+        tested = [np.flatnonzero(folds.of_row == f) for f in held_out[: len(answers)]]
         if len(tested) == 1:
             # the pool is judged by rows that its exponents have not seen: parts of the only fold
             fold = random_folds(data.take(tested[0]), _PARTS_OF_ONE, seed).of_row
@@ -309,25 +300,19 @@ class JointStack(JointClassifier):
         except ValueError:  # raised again by fit
             return False
 
-    def _keep(self, members: list[Member], kept: list[Member], failures: dict[str, str]) -> None:
+    def _keep(self, kept: list[Member], failures: dict[str, str]) -> None:
         """Keep the members that could be fitted, and say which could not."""
         if not kept:
             raise ValueError(
                 "No member of the stack could be fitted: "
                 + "; ".join(f"{name}: {reason}" for name, reason in failures.items())
             )
-        for member in members:
-            if member.name in failures:
-                message = (
-                    f"The member {member.name!r} is left out of the stack: {failures[member.name]}"
-                )
-                warnings.warn(message, UserWarning, stacklevel=5)
+        for name, reason in failures.items():
+            message = f"The member {name!r} is left out of the stack: {reason}"
+            warnings.warn(message, UserWarning, stacklevel=5)
         self.members_ = [member.fitted for member in kept]
         self.member_names_ = [member.name for member in kept]
-        self.component_names_ = [
-            *(title for m in kept for title in m.component_names),
-            "frequencies",
-        ]
+        self.component_names_ = [*(n for m in kept for n in m.component_names), "frequencies"]
 
     def _learn_pool(self, answers: list[tuple[list[str], HeldOutExperts]], fold: Indices) -> None:
         """Learn how to pool the components, the last being the prior."""
@@ -346,9 +331,8 @@ class JointStack(JointClassifier):
         self.pool_ = learn_pool(held, fold, self.n_listed)
         share = held.weight / held.weight.sum()
         losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
-        self.held_out_log_loss_ = dict(
-            zip([*self.component_names_, "stack"], map(float, losses), strict=True)
-        )
+        names = [*self.component_names_, "stack"]
+        self.held_out_log_loss_ = dict(zip(names, map(float, losses), strict=True))
 
     @property
     def weights_(self) -> dict[str, float]:

@@ -18,7 +18,7 @@ from colabel.joint import elimination as passes
 from colabel.joint._long_sums import long_sum, rounded
 from colabel.joint.base import EXACT, Exactness, common
 from colabel.joint.elimination import Elimination, ListedElimination
-from colabel.joint.field._tables import FieldTables
+from colabel.joint.field.tables import FieldTables
 from colabel.joint.user_terms import fill_impossible
 from colabel.joint.vectors.vector_list import drawn_entries, leading_entries
 from colabel.labels import all_vectors
