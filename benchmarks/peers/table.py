@@ -157,7 +157,8 @@ def full_table(table: SetTable, printed: dict[str, list[str]]) -> str:
         shown = f"**{name}**" if method.ours else name
         if table.missing.get(name) == NOT_RUN:
             if name in printed:
-                lines.append(printed[name])
+                kept = printed[name]
+                lines.append([*kept, *[""] * (len(header) - len(kept))])
             else:
                 not_run.append(name)
             continue

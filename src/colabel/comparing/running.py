@@ -19,16 +19,8 @@ import numpy as np
 from sklearn.base import clone
 
 from colabel.comparing import comparison, held_out
+from colabel.comparing import result as records
 from colabel.comparing.describing import dependence_graph
-from colabel.comparing.result import (
-    BASELINE,
-    COMPARED,
-    THRESHOLDS,
-    ModelResult,
-    measure_named,
-    recommend,
-    warnings_about,
-)
 from colabel.core.files import written_whole
 from colabel.decide import Decision, Nonconformity, measured_coverage, resolve_decision
 from colabel.joint import Independent, Joint
@@ -150,8 +142,8 @@ class Progress:
                 own = self.answers[name].values()
                 each = min((one.seconds for one in own), default=0.0 if seconds < limit else np.inf)
                 cost[name] = cost.get(name, 0.0) + each
-            cost.pop(BASELINE, None)
-            others = self.methods.keys() - self.failed.keys() - {BASELINE}
+            cost.pop(records.BASELINE, None)
+            others = self.methods.keys() - self.failed.keys() - {records.BASELINE}
             if len(others) < 2 or not cost or seconds + sum(cost.values()) <= limit:
                 return
             slowest = max(cost, key=lambda name: cost[name])
@@ -214,18 +206,18 @@ class Progress:
         """Return the most important figures of a model in the folds that are done."""
         result = self.result(name)
         shown = dict.fromkeys((self.measure, "joint_log_loss"))
-        figures = [f"{COMPARED[key].title} {result.written(key)}" for key in shown]
+        figures = [f"{records.COMPARED[key].title} {result.written(key)}" for key in shown]
         return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s per fold"
 
-    def result(self, name: str) -> ModelResult:
+    def result(self, name: str) -> records.ModelResult:
         """Return the figures of a model in the folds that are done."""
         own = self.answers[name]
-        title = BASELINE if name == BASELINE else title_of(self.methods[name].model)
+        title = records.BASELINE if name == records.BASELINE else title_of(self.methods[name].model)
         return self.taken(title, [own[fold] for fold in sorted(own)])
 
-    def taken(self, title: str, answers: Sequence[held_out.HeldOut]) -> ModelResult:
+    def taken(self, title: str, answers: Sequence[held_out.HeldOut]) -> records.ModelResult:
         """Take the measures of answers, decided as asked."""
-        return ModelResult.of(title, answers, self.decision, thresholds=self.thresholds)
+        return records.ModelResult.of(title, answers, self.decision, thresholds=self.thresholds)
 
 
 def compare(
@@ -330,7 +322,7 @@ def compare(
     >>> model.predict(data.X[300:302]).shape
     (2, 7)
     """
-    by = measure_named(measure or ("macro F1" if thresholds else "exact match"))
+    by = records.measure_named(measure or ("macro F1" if thresholds else "exact match"))
     resolve_decision(decision)
     if coverage is not None and not 0 < coverage < 1:
         raise TableError(f"coverage is {coverage:g}: give a probability, such as 0.9.")
@@ -365,7 +357,7 @@ def compare(
     folds = held_out.folds_of(cv, task.codes, random_state, None, groups, times)
     prepare = (Preprocessor(table.choice.used),)
     methods = {name: held_out.Method(model, prepare) for name, model in estimators.items()}
-    methods[BASELINE] = held_out.Method(LabelFrequencies(decision=decision), prepare)
+    methods[records.BASELINE] = held_out.Method(LabelFrequencies(decision=decision), prepare)
     losses = ("subset", "hamming", "f1" if task.space.is_indicator else "macro_f1")
     ask = held_out.Ask(decisions=tuple(loss for loss in losses if loss != decision))
     where = None if store is None else Path(store)
@@ -374,11 +366,11 @@ def compare(
     progress.run(verbose if callable(verbose) else _printed(shown=verbose))
 
     results = {name: progress.result(name) for name in methods if name not in progress.failed}
-    if not results or set(results) == {BASELINE}:
+    if not results or set(results) == {records.BASELINE}:
         first = next(iter(progress.failed.values()))
         raise TableError(f"Every model failed; the first said: {first}")
-    recommended, reason = recommend(results, by)
-    decided_by = THRESHOLDS if thresholds else decision
+    recommended, reason = records.recommend(results, by)
+    decided_by = records.THRESHOLDS if thresholds else decision
     method, measured = methods[recommended], None
     if graph:
         with warnings.catch_warnings():
@@ -396,7 +388,7 @@ def compare(
         progress.failed,
         recommended,
         reason,
-        tuple(warnings_about(results[recommended], decided_by)),
+        tuple(records.warnings_about(results[recommended], decided_by)),
         measured,
         _calibrated(progress, method) if calibrate else None,
         None if coverage is None else _covered(progress, method, coverage),
@@ -420,7 +412,7 @@ def _printed(*, shown: bool) -> Callable[[Progress], None]:
     return watch
 
 
-def _calibrated(progress: Progress, method: held_out.Method) -> ModelResult | None:
+def _calibrated(progress: Progress, method: held_out.Method) -> records.ModelResult | None:
     """Cross-validate a method with its joint calibrated; None if it cannot be."""
     inner = model_inside(method.model)
     if "calibrate" not in inner.get_params(deep=False):

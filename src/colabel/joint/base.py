@@ -661,7 +661,12 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
             complete = best.shape[1] == joint._at_most_all(length + 1)
             ended = complete | (log_prob[:, -1] < least[part])
             done = ended | (length >= _LONGEST) | (not exact)
-            done |= _expected_length(log_prob, least[part]) > _HOPELESS
+            # each nat down multiplies their number by about the same: k within log P_1 - log P_k;
+            # ties say nothing of what comes after them
+            reach, gap = log_prob[:, 0] - log_prob[:, -1], log_prob[:, 0] - least[part]
+            share = np.divide(gap, reach, out=np.zeros(len(gap)), where=reach > 1e-3)
+            with np.errstate(over="ignore"):
+                done |= np.power(float(log_prob.shape[1]), share) > _HOPELESS
             wanted = (log_prob >= least[part, None]) | (not exact)
             place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
             rows.append(part[place])
@@ -671,15 +676,3 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
             going_on.append(part[~done])
         open_rows, length = np.concatenate(going_on), 4 * length
     return Listed(np.concatenate(rows), np.concatenate(codes), cut)
-
-
-def _expected_length(log_prob: Array, least: Array) -> Array:
-    """About how many vectors (n,) there are down to `least`, going by the best ones (n, k).
-
-    Each nat down multiplies their number by about the same: k within log P_1 - log P_k.
-    """
-    reach, gap = log_prob[:, 0] - log_prob[:, -1], log_prob[:, 0] - least
-    # ties say nothing of what comes after them
-    share = np.divide(gap, reach, out=np.zeros(len(gap)), where=reach > 1e-3)
-    with np.errstate(over="ignore"):
-        return np.power(float(log_prob.shape[1]), share)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +65,8 @@ def all_vectors(cardinalities: Sequence[int]) -> Codes:
     return vectors
 
 
-class Tidy(NamedTuple):
-    """A column (n,) cleaned: its observed values, and where they are (None: everywhere)."""
-
-    values: Values
-    observed: Flags | None
+# A column (n,) cleaned: its observed values, and where they are (None: everywhere).
+Tidy = tuple[Values, Flags | None]
 
 
 def is_missing(value: Any) -> bool:
@@ -105,12 +102,12 @@ def tidy(column: Values, name: str) -> Tidy:
     elif kind in "Mm":
         missing = np.isnat(column)
     else:
-        return Tidy(column, None)
+        return column, None
     observed = ~missing if missing.any() else None
     values = column if observed is None else column[observed]
     if kind == "f":
         _require_classes(values, name)
-    return Tidy(values, observed)
+    return values, observed
 
 
 def _require_classes(values: Values, name: str) -> None:
@@ -133,20 +130,20 @@ def _require_classes(values: Values, name: str) -> None:
 
 def _tidy_objects(column: list[Any], name: str) -> Tidy:
     if set(map(type, column)) == {str}:
-        return Tidy(object_array(column), None)
+        return object_array(column), None
     observed = np.array([not is_missing(value) for value in column], dtype=bool)
     present = [value for value, seen in zip(column, observed, strict=True) if seen]
     where = None if observed.all() else observed
     if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in present):
         numbers = np.array(present)  # one dtype for them all, as if the column had had no gaps
         if numbers.dtype.kind in _NUMERIC_KINDS:
-            return Tidy(tidy(numbers, name).values, where)
+            return tidy(numbers, name)[0], where
     if present and all(isinstance(value, np.datetime64 | np.timedelta64) for value in present):
-        return Tidy(np.array(present), where)
+        return np.array(present), where
     plain = [_plain(value) for value in present]
     if any(isinstance(value, float) and np.isinf(value) for value in plain):
         _require_classes(np.array([np.inf]), name)
-    return Tidy(object_array(plain), where)
+    return object_array(plain), where
 
 
 def _plain(value: Any) -> Any:
@@ -186,19 +183,14 @@ def distinct(values: Values, name: str) -> tuple[Values, Codes]:
     if values.dtype.kind in _NUMERIC_KINDS and values.size:
         low, high = float(values.min()), float(values.max())
         if max(abs(low), abs(high)) < _EXACT_FLOAT and high - low < _MAX_TABLE:
-            return _distinct_by_table(values, int(low), int(high))
+            # counting beats sorting for the few small integers that labels usually are
+            offsets = values.astype(np.int64) - int(low)
+            present = np.zeros(int(high) - int(low) + 1, dtype=bool)
+            present[offsets] = True
+            codes = (np.cumsum(present) - 1).astype(np.int32)
+            return (np.flatnonzero(present) + int(low)).astype(values.dtype), codes[offsets]
     found, inverse = np.unique(values, return_inverse=True)
     return found, inverse.astype(np.int32)
-
-
-def _distinct_by_table(values: Values, low: int, high: int) -> tuple[Values, Codes]:
-    # counting beats sorting for the few small integers that labels usually are
-    offsets = values.astype(np.int64) - low
-    present = np.zeros(high - low + 1, dtype=bool)
-    present[offsets] = True
-    codes = (np.cumsum(present) - 1).astype(np.int32)
-    classes = (np.flatnonzero(present) + low).astype(values.dtype)
-    return classes, codes[offsets]
 
 
 def ordered(values: Iterable[Any], name: str) -> list[Any]:

@@ -454,7 +454,7 @@ class SeenLabels(NamedTuple):
             return cls(None, (np.array([0, 1]),) * given.shape[1], "sparse")
         names = inputs.default_names(len(given.arrays)) if given.names is None else given.names
         columns = zip(given.arrays, names, strict=True)
-        values = tuple(distinct(tidy(column, name).values, name)[0] for column, name in columns)
+        values = tuple(distinct(tidy(column, name)[0], name)[0] for column, name in columns)
         return cls(given.names, values, "vector" if given.is_vector else "matrix")
 
     def joined(self, other: SeenLabels) -> SeenLabels:

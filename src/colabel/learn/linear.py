@@ -212,7 +212,7 @@ class Asked(NamedTuple):
 
 
 def batches_in_memory(
-    learning: LinearLearning, asked: Asked, n_fits: int, sizes: BatchSizes = _BATCH
+    learning: LinearLearning, asked: Asked, n_fits: int, sizes: BatchSizes | None = None
 ) -> list[Batch]:
     """Targets of a group that have as many values, some at a time; large groups first."""
     data, groups, folds = learning.data, asked.groups, asked.folds
@@ -236,7 +236,7 @@ def batches_in_memory(
         )
         return local, np.zeros_like(labels), np.arange(len(labels))
 
-    cached, narrowest, most = sizes
+    cached, narrowest, most = sizes or _BATCH
     lengths = [data.n_rows if group.rows is None else len(group.rows) for group in groups]
     batches = []
     for group in sorted(range(len(groups)), key=lambda g: -lengths[g]):

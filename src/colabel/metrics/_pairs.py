@@ -112,7 +112,7 @@ def _recoded(space: LabelSpace, true: Codes, other: LabelSpace, pred: Codes) -> 
         zip(space.names, space.classes, other.classes, strict=True)
     ):
         both = object_array([*ours, *theirs])
-        union, _ = distinct(tidy(both, name).values, name)
+        union, _ = distinct(tidy(both, name)[0], name)
         for codes, classes in ((true, ours), (pred, theirs)):
             # the last entry serves the code -1
             table = np.append(lookup(union, classes), np.int32(MISSING))

@@ -26,14 +26,7 @@ from colabel.decide import Decision, Seen
 from colabel.decide.decisions import resolve_decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.chunks.chunked_data import (
-    Blocks,
-    ChunkedData,
-    chunked_data,
-    counting_passes,
-    same_chunks,
-    seen_labels,
-)
+from colabel.learn.chunks import chunked_data
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models.cross_fitting import learn_calibration, uncalibrated
@@ -231,25 +224,27 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         """Learn from Dask collections."""
         check_takes_chunks(self)
         if not is_dask(y):
-            same_chunks(X, y, "y")  # says what is wrong
+            chunked_data.same_chunks(X, y, "y")  # says what is wrong
         self._check_columns(X, reset=True)
-        space = LabelSpace.of_seen(seen_labels(y), label_names)
+        space = LabelSpace.of_seen(chunked_data.seen_labels(y), label_names)
         names = getattr(self, "feature_names_in_", None)
-        chunked = chunked_data(X, y, space, weight, names=names, allow_nan=self._allows_nan())
+        chunked = chunked_data.chunked_data(
+            X, y, space, weight, names=names, allow_nan=self._allows_nan()
+        )
         self._keep_labels(space)
         data = self._of_chunks(chunked)
         shown = bool(getattr(self, "verbose", 0))
-        with row_counter("reading", shown=shown) as count, counting_passes(count):
+        with row_counter("reading", shown=shown) as count, chunked_data.counting_passes(count):
             self._learn(data)
             self._finish(data)
 
-    def _of_chunks(self, data: ChunkedData) -> Any:
+    def _of_chunks(self, data: chunked_data.ChunkedData) -> Any:
         """Return the rows that `_learn` is given: in chunks, or in memory where they are few."""
         return data.gathered(None)[0] if is_short(data) else data
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Check number and names of the columns of a Dask collection."""
-        blocks = Blocks.of(X)
+        blocks = chunked_data.Blocks.of(X)
         frame = hasattr(blocks.meta, "columns")
         shape = blocks.meta if frame else np.empty((1, blocks.n_columns))
         validate_data(self, shape, reset=reset, skip_check_array=True)

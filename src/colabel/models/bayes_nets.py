@@ -28,14 +28,9 @@ from colabel.learn.structure.bayes_network import (
     label_state,
     parent_set_scores,
 )
+from colabel.models import discrete_features
 from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import completed_by_chain
-from colabel.models.discrete_features import (
-    DiscreteFeatures,
-    check_bins,
-    choose_smoothing,
-    fit_features,
-)
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.learning import TrainingRows
 from colabel.models.learning import DEFAULT_SMOOTHING
@@ -276,7 +271,7 @@ class BayesNetEnsemble(JointClassifier):
     equivalent_sample_size: float = 1.0
     engine: Engine = "auto"
     verbose: ClassVar[int] = 0  # type: ignore[misc]
-    features_: Annotated[DiscreteFeatures, "p values"] = attribute()
+    features_: Annotated[discrete_features.DiscreteFeatures, "p values"] = attribute()
     _field_seed: int = attribute()
     smoothing_: Annotated[float, Between(0.0)] = attribute()
     feature_parents_: Annotated[tuple[tuple[int, ...], ...], "p _", Below("d")] = attribute()
@@ -345,7 +340,7 @@ class BayesNetEnsemble(JointClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_bins(self.bins)
+        discrete_features.check_bins(self.bins)
         checked_grid("smoothing", self.smoothing)
         check_integer("n_folds", self.n_folds, 2)
         check_positive("equivalent_sample_size", self.equivalent_sample_size)
@@ -361,7 +356,7 @@ class BayesNetEnsemble(JointClassifier):
                 f"vectors, and {data.n_labels} labels have {n_vectors:,} of them, more than "
                 f"{MOST_VECTORS:,}: use max_parents=2, or fewer labels."
             )
-        self.features_ = fit_features(data.X, self.bins, data.weight)
+        self.features_ = discrete_features.fit_features(data.X, self.bins, data.weight)
         self._field_seed = self._seed()
         self.smoothing_ = self._choose_smoothing(data)
         rows = self._rows(data)
@@ -386,7 +381,7 @@ class BayesNetEnsemble(JointClassifier):
                 found.append(joint.log_prob_codes(rows.labels[held_out]))
             return np.stack(found)
 
-        return choose_smoothing(grid, rows.weight, int(self.n_folds), score)
+        return discrete_features.choose_smoothing(grid, rows.weight, int(self.n_folds), score)
 
     def _rows(self, data: TrainingData) -> TrainingRows:
         codes, columns = self.features_.codes(data.X), self.features_.columns

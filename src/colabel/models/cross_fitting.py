@@ -18,16 +18,8 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.schema import stored
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
+from colabel.learn import pool as pooling
 from colabel.learn.conditional import Folds, TrainingData, random_folds
-from colabel.learn.pool import (
-    HeldOutExperts,
-    LabelPrior,
-    Pool,
-    UnansweredError,
-    ask_each,
-    expert_lists,
-    learn_pool,
-)
 from colabel.models.lazy import row_chunks
 from colabel.models.wrapped import joint_of, model_inside
 
@@ -201,8 +193,8 @@ def held_out_experts(
     train: Indices,
     test: Indices,
     n_listed: int,
-    prior: LabelPrior | None = None,
-) -> tuple[HeldOutExperts, dict[int, str], list[Any]]:
+    prior: pooling.LabelPrior | None = None,
+) -> tuple[pooling.HeldOutExperts, dict[int, str], list[Any]]:
     """Fit members to some rows as far as they have seen others, and ask them about these.
 
     Parameters
@@ -222,7 +214,7 @@ def held_out_experts(
         The models whose choices may be taken over in other folds.
     """
     labels = EncodedLabels(space, data.codes)
-    own_prior = LabelPrior.of(data.take(train))
+    own_prior = pooling.LabelPrior.of(data.take(train))
     answering: dict[int, Callable[[Indices], Sequence[Joint]]] = {}
     failed: dict[int, str] = {}
     prepared: Prepared = {}
@@ -232,7 +224,7 @@ def held_out_experts(
         except EXPECTED as error:
             failed[m] = why(error)
 
-    def of_rows(rows: Indices) -> HeldOutExperts:
+    def of_rows(rows: Indices) -> pooling.HeldOutExperts:
         of_prior = own_prior.joint(space, len(rows))
         joints: list[Joint] = []
         owner: list[int] = []
@@ -249,9 +241,9 @@ def held_out_experts(
         joints.append(of_prior)
         codes, weight = data.codes[rows], data.row_weights[rows]
         try:
-            lists = expert_lists(joints, n_listed, EXPECTED, proven=prior is None)
-            truth = ask_each(joints, lambda joint: joint.log_prob_codes(codes), EXPECTED)
-        except UnansweredError as error:
+            lists = pooling.expert_lists(joints, n_listed, EXPECTED, proven=prior is None)
+            truth = pooling.ask_each(joints, lambda joint: joint.log_prob_codes(codes), EXPECTED)
+        except pooling.UnansweredError as error:
             if error.position == len(owner):  # the prior's own
                 raise
             failed[owner[error.position]] = error.why
@@ -262,7 +254,7 @@ def held_out_experts(
             listed = entry >= 0
             new[entry[listed]] = prior.counts_of(lists.codes[entry[listed]]) <= weight[listed]
         known = (codes != MISSING).all(axis=1)
-        return HeldOutExperts(
+        return pooling.HeldOutExperts(
             lists.without_codes(), new, np.stack(truth, axis=1), entry, known, weight
         )
 
@@ -348,8 +340,8 @@ class Calibration:
         The frequencies.
     """
 
-    pool: Annotated[Pool, "m"]
-    prior: Annotated[LabelPrior, "d sizes"]
+    pool: Annotated[pooling.Pool, "m"]
+    prior: Annotated[pooling.LabelPrior, "d sizes"]
 
     @property
     def temperature(self) -> float:
@@ -388,8 +380,8 @@ def learn_calibration(
     if not held:
         return None
     whole = held[0].joined(*held[1:])
-    pool = learn_pool(whole, np.concatenate(numbers), _N_LISTED, least=[1.0 / _HOTTEST])
-    return Calibration(pool, LabelPrior.of(data))
+    pool = pooling.learn_pool(whole, np.concatenate(numbers), _N_LISTED, least=[1.0 / _HOTTEST])
+    return Calibration(pool, pooling.LabelPrior.of(data))
 
 
 def uncalibrated(model: Any) -> Any:

@@ -8,19 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from colabel.core import schema
 from colabel.core.arrays import Array, Indices
 from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive
-from colabel.core.schema import (
-    Below,
-    Between,
-    Estimator,
-    Is,
-    bind,
-    check_acyclic,
-    check_that,
-    stored,
-)
 from colabel.joint import Joint, Tree
 from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
@@ -61,16 +52,16 @@ def check_slots(
 ) -> None:
     """Refuse stored parents (d,) that are no tree, and slots that do not fit them."""
     sizes = dims["sizes"]
-    check_acyclic([[int(parent)] if parent != ROOT else [] for parent in tree])
+    schema.check_acyclic([[int(parent)] if parent != ROOT else [] for parent in tree])
     for label, (parent, own) in enumerate(zip(tree, slots, strict=True)):
-        bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"{name}[{label}]")
+        schema.bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"{name}[{label}]")
         known = all(slot < len(model_sizes) for slot in own)
-        check_that(known, f"{name}[{label}] names a model that is not there")
+        schema.check_that(known, f"{name}[{label}] names a model that is not there")
         fits = all(model_sizes[slot] == sizes[label] for slot in own)
-        check_that(fits, f"{name}[{label}] names a model of other values")
+        schema.check_that(fits, f"{name}[{label}] names a model of other values")
 
 
-@stored("tree")
+@schema.stored("tree")
 @dataclass(frozen=True)
 class LearnedTree:
     """A conditional tree-structured Bayesian network for any rows.
@@ -86,10 +77,10 @@ class LearnedTree:
         Number of values of each label.
     """
 
-    parents: Annotated[Indices, "d", Below("d", or_none=True)]
+    parents: Annotated[Indices, "d", schema.Below("d", or_none=True)]
     slots: Annotated[list[list[int]], "d _"]
     models: Annotated[ConditionalModels, "q=p+1"]
-    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+    cardinalities: Annotated[tuple[int, ...], "d", schema.Between(1, 2**31), schema.Is("sizes")]
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
@@ -395,7 +386,7 @@ def _fit_both(
     return first.joined(shared.joined(separate).take(order))
 
 
-@stored("ctbn")
+@schema.stored("ctbn")
 class CTBN(StacksEstimator):
     r"""A tree over the labels, learned from the data; all answers are exact.
 
@@ -485,13 +476,13 @@ class CTBN(StacksEstimator):
     np.int64(0)
     """
 
-    search_estimator: Annotated[Any, Estimator(fitted=False, or_none=True)] = None
+    search_estimator: Annotated[Any, schema.Estimator(fitted=False, or_none=True)] = None
     pairs: Literal["shared", "separate"] = "shared"
     max_parents: int | str | None = "auto"
     min_rows: float = 10
-    tree_: Annotated[Indices, "d", Below("d", or_none=True)] = attribute()
-    edge_scores_: Annotated[Array, "d d", Between(nan=True)] = attribute()
-    edge_gains_: Annotated[Array, "d d", Between(nan=True)] = attribute()
+    tree_: Annotated[Indices, "d", schema.Below("d", or_none=True)] = attribute()
+    edge_scores_: Annotated[Array, "d d", schema.Between(nan=True)] = attribute()
+    edge_gains_: Annotated[Array, "d d", schema.Between(nan=True)] = attribute()
     _slots: Annotated[list[list[int]], "d _"] = attribute()
     models_: Annotated[ConditionalModels, "q=s+1"] = attribute()
 

@@ -25,14 +25,8 @@ from colabel.joint.field import Engine
 from colabel.labels import all_vectors
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import TrainingData
+from colabel.learn.crf import learner as crf
 from colabel.learn.crf.curvature import StateLikelihood
-from colabel.learn.crf.learner import (
-    FieldLearner,
-    FittedField,
-    LearnedField,
-    MakeObjective,
-    held_out_score,
-)
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
     FieldLayout,
@@ -122,7 +116,7 @@ def _n_parameters(data: TrainingData, limit: int) -> float:
     return float(cells * share * (data.n_features + 1))
 
 
-def linear_log_odds(field: FittedField, x: Any, others: Array) -> LinearLogOdds:
+def linear_log_odds(field: crf.FittedField, x: Any, others: Array) -> LinearLogOdds:
     r"""Log-odds of labels of two values, given the others, from nodes and edges.
 
     A node has a score for 0 alone, and an edge (i, j) for the cells 00, 01 and 10: its share in
@@ -143,7 +137,7 @@ def linear_log_odds(field: FittedField, x: Any, others: Array) -> LinearLogOdds:
     return LinearLogOdds(forms[:, :-1], forms[:, -1], weights)
 
 
-def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices]:
+def interactions(data: TrainingData, field: crf.FittedField) -> tuple[Array, Indices]:
     """Strengths (E,) and signs (E,) of the edges of a field over rows.
 
     Row and column means of a table belong to the nodes; what is left is the interaction. For two
@@ -154,7 +148,7 @@ def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices
     return strength, np.sign(corners).astype(np.intp)
 
 
-def _interaction_sums(data: TrainingData, field: FittedField) -> tuple[Array, Array]:
+def _interaction_sums(data: TrainingData, field: crf.FittedField) -> tuple[Array, Array]:
     """Weighted sums (E,) of squared interactions, and of those of two second values of two."""
     tables, weight = field.edge_tables(data.X), data.row_weights
     squares, corners = np.zeros((2, len(tables)))
@@ -173,7 +167,7 @@ class FieldModel(Penalised):
     """A model of one field; a subclass says what is maximised, and which edges there may be."""
 
     models_: Annotated[LinearModels, "sizes q=p+1"] = attribute()
-    field_: Annotated[FittedField, "d e=edges p sizes"] = attribute()
+    field_: Annotated[crf.FittedField, "d e=edges p sizes"] = attribute()
     graph_: Annotated[Indices, "edges 2", Below("d")] = attribute()
     ridge_: Annotated[float, Between(0.0, np.inf)] = attribute()
     ridge_scores_: dict[Any, Any] = attribute()
@@ -192,7 +186,7 @@ class FieldModel(Penalised):
         check_that(same, "graph_ is not the graph of the field")
 
     @abstractmethod
-    def _field_learner(self, data: TrainingData) -> FieldLearner:
+    def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
         """Return the learner that the parameters ask for, after checking them."""
 
     def _learn(self, data: Any) -> None:
@@ -230,7 +224,7 @@ class FieldModel(Penalised):
         model.__dict__["_taken"] = fitted.C_
         return model
 
-    def _keep(self, learned: LearnedField) -> None:
+    def _keep(self, learned: crf.LearnedField) -> None:
         """Set the fitted attributes."""
         self.field_, self.graph_ = learned.field, learned.field.layout.edges
         self.ridge_, self.ridge_scores_ = learned.ridge, learned.ridge_scores
@@ -367,10 +361,10 @@ class CollectiveCRF(FieldModel):
         super()._check_parameters()
         check_choice("training", self.training, _TRAININGS)
 
-    def _field_learner(self, data: TrainingData) -> FieldLearner:
+    def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
         self.training_ = _resolved(self.training, data.cardinalities)
         objective, score = self._likelihood(data)
-        return FieldLearner(
+        return crf.FieldLearner(
             ridges=strengths(self.ridge, "ridge", positive=True),
             groups=[0.0],
             edge_columns=np.empty(0, dtype=np.intp),
@@ -385,13 +379,13 @@ class CollectiveCRF(FieldModel):
             score=score,
         )
 
-    def _likelihood(self, data: TrainingData) -> tuple[MakeObjective, Score]:
+    def _likelihood(self, data: TrainingData) -> tuple[crf.MakeObjective, Score]:
         """What is maximised, and how rows held out are scored."""
         if self.training_ == "pseudo":
-            return PseudoLikelihood, held_out_score
+            return PseudoLikelihood, crf.held_out_score
         if self.training_ == "enumeration":
             states = all_vectors(data.cardinalities)
-            return partial(StateLikelihood, states=states), held_out_score
+            return partial(StateLikelihood, states=states), crf.held_out_score
         self.vectors_ = data.sum(seen_vectors, combine=joined_vectors).astype(np.int32)
         states = self.vectors_
 
@@ -589,9 +583,9 @@ class PairwiseCRF(FieldModel):
             check_integer("max_structure_iter", self.max_structure_iter, 1, "None")
         check_positive("standard_errors", self.standard_errors, or_zero=True)
 
-    def _field_learner(self, data: TrainingData) -> FieldLearner:
+    def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
         limit = candidate_limit(self.max_candidates, data.n_labels)
-        return FieldLearner(
+        return crf.FieldLearner(
             ridges=strengths(self.ridge, "ridge", positive=True),
             groups=strengths(self.group, "group", positive=False),
             edge_columns=edge_columns(self.edge_features, data, limit),
@@ -608,7 +602,7 @@ class PairwiseCRF(FieldModel):
             max_structure_iter=self.max_structure_iter,
         )
 
-    def _keep(self, learned: LearnedField) -> None:
+    def _keep(self, learned: crf.LearnedField) -> None:
         super()._keep(learned)
         self.candidates_ = learned.candidates
         self.alpha_profile_ = learned.profile

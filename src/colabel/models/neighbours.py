@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
+from colabel.core import schema
 from colabel.core.arrays import (
     Array,
     Flags,
@@ -22,16 +23,6 @@ from colabel.core.arrays import (
     row_slices,
 )
 from colabel.core.estimators import attribute
-from colabel.core.schema import (
-    Below,
-    Between,
-    Distribution,
-    Is,
-    Matrix,
-    bind,
-    check_that,
-    stored,
-)
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalModels, TrainingData
@@ -60,7 +51,7 @@ _ENTRIES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**12
 
 
-@stored("neighbours")
+@schema.stored("neighbours")
 @dataclass(eq=False)
 class Neighbours:
     """The k nearest training rows of any row, and what share of them has which label.
@@ -82,23 +73,25 @@ class Neighbours:
         Number of rows looked at: so many more than k that on average k of them have a label.
     """
 
-    k: Annotated[int, Between(0, 2**31), Is("k")]
-    columns: Annotated[Array, "n e", Between(0.0, 1.0)]
-    weight: Annotated[Array, "n e", Between(0.0)]
-    rows: Annotated[Any, Matrix("n p")]
-    rank: Annotated[Indices, "n", Below("n")]
+    k: Annotated[int, schema.Between(0, 2**31), schema.Is("k")]
+    columns: Annotated[Array, "n e", schema.Between(0.0, 1.0)]
+    weight: Annotated[Array, "n e", schema.Between(0.0)]
+    rows: Annotated[Any, schema.Matrix("n p")]
+    rank: Annotated[Indices, "n", schema.Below("n")]
     metric: Any
-    p: Annotated[float, Between(1.0)]
+    p: Annotated[float, schema.Between(1.0)]
     metric_params: dict[str, Any] | None
     algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"]
-    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_jobs: Annotated[int | None, schema.Between(-1024, 1024)]
 
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         metric = fields["metric"]
-        check_that(fields["n_jobs"] != 0, "n_jobs is 0")
+        schema.check_that(fields["n_jobs"] != 0, "n_jobs is 0")
         known = isinstance(metric, str) and any(metric in m for m in VALID_METRICS.values())
-        check_that(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
+        schema.check_that(
+            known and metric != "precomputed", f"metric is {metric!r:.40}, which is none"
+        )
 
     def __post_init__(self) -> None:
         share = max(float((self.weight > 0).mean()), 1.0 / len(self.rank))
@@ -280,7 +273,7 @@ class NeighbourClassifier(JointClassifier):
     metric: str | Callable[..., float] = "euclidean"
     metric_params: dict[str, Any] | None = None
     algorithm: str = "auto"
-    k_: Annotated[int, Is("k")] = attribute()
+    k_: Annotated[int, schema.Is("k")] = attribute()
     _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"] = attribute()
 
     def _find_neighbours(self, data: TrainingData) -> Neighbours:
@@ -305,7 +298,7 @@ class NeighbourClassifier(JointClassifier):
         return found
 
 
-@stored("mlknn")
+@schema.stored("mlknn")
 class MLkNN(NeighbourClassifier):
     r"""Independent labels, each by the number of nearest rows that have it.
 
@@ -360,10 +353,10 @@ class MLkNN(NeighbourClassifier):
 
     smoothing: float = 1.0
     verbose: ClassVar[int] = 0  # type: ignore[misc]
-    priors_: Annotated[Array, "columns(sizes)", Between(1e-300, 1.0 - 1e-16)] = attribute()
-    likelihoods_: Annotated[Array, "2 columns(sizes) k+1", Between(1e-300), Distribution()] = (
-        attribute()
-    )
+    priors_: Annotated[Array, "columns(sizes)", schema.Between(1e-300, 1.0 - 1e-16)] = attribute()
+    likelihoods_: Annotated[
+        Array, "2 columns(sizes) k+1", schema.Between(1e-300), schema.Distribution()
+    ] = attribute()
 
     def _learn(self, data: TrainingData) -> None:
         if not self.smoothing > 0:
@@ -403,7 +396,7 @@ def _log_table(log_odds: Array, n_values: int) -> Array:
     return log_one - np.logaddexp.reduce(log_one, axis=1, keepdims=True)
 
 
-@stored("iblr")
+@schema.stored("iblr")
 class IBLR(NeighbourClassifier, Regressions):
     r"""Independent labels, each by a regression on the labels of the nearest rows.
 
@@ -461,7 +454,9 @@ class IBLR(NeighbourClassifier, Regressions):
     @staticmethod
     def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         width = n_label_columns(dims["sizes"]) + (dims["p"] if fields["features"] else 0) + 1
-        bind(dims, width, fields["models_"].dims.get("q", width), "models_")  # of regressions
+        schema.bind(
+            dims, width, fields["models_"].dims.get("q", width), "models_"
+        )  # of regressions
 
     def _learn(self, data: TrainingData) -> None:
         learner = self._learner(self.estimator)

@@ -9,14 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from colabel.comparing import result as records
 from colabel.comparing.comparison import TableComparison, ordered
-from colabel.comparing.result import (
-    BASELINE,
-    COMPARED,
-    DECIDED_MEASURES,
-    THRESHOLDS,
-    ModelResult,
-)
 from colabel.labels import MISSING
 from colabel.metrics import f1_score
 from colabel.report.displays import Reliability, reliability
@@ -34,7 +28,7 @@ _DECISIONS = {
     "micro_f1": "each label above one threshold, half of the largest expected F1",
     "macro_f1": "each label above a threshold of its own, half of its largest expected F1",
     "jaccard": "the set with the largest expected Jaccard index",
-    THRESHOLDS: "each label above a threshold of its own, tuned for macro F1",
+    records.THRESHOLDS: "each label above a threshold of its own, tuned for macro F1",
 }
 
 
@@ -72,11 +66,11 @@ def comparison_html(
         f" of cross-validation. {comparison.sampled}",
         comparison=comparison,
         chosen=chosen,
-        measure=COMPARED[comparison.measure],
+        measure=records.COMPARED[comparison.measure],
         means=_means(comparison, names),
-        columns=["model", *(f"#{measure.title}" for measure in COMPARED.values())],
+        columns=["model", *(f"#{measure.title}" for measure in records.COMPARED.values())],
         scores=[_scores(comparison, own) for own in names],
-        decided=[f"#{COMPARED[measure].title}" for measure in DECIDED_MEASURES],
+        decided=[f"#{records.COMPARED[measure].title}" for measure in records.DECIDED_MEASURES],
         decisions=_decisions(comparison, [comparison.recommended]),
         all_decisions=_decisions(comparison, names) if len(names) > 1 else [],
         summary=summary,
@@ -110,7 +104,7 @@ def comparison_html(
 
 def _means(comparison: TableComparison, names: Sequence[str]) -> dict[str, Any]:
     """Place dots and error bars, in per cent of a scale that shows how the better half differs."""
-    key, measure = comparison.measure, COMPARED[comparison.measure]
+    key, measure = comparison.measure, records.COMPARED[comparison.measure]
     lines = []
     for name in names:
         result = comparison.results[name]
@@ -164,10 +158,10 @@ def zoomed(means: Sequence[float], errors: Sequence[float]) -> tuple[float, floa
 
 
 def _scores(comparison: TableComparison, name: str) -> list[Any]:
-    models = [result for own, result in comparison.results.items() if own != BASELINE]
+    models = [result for own, result in comparison.results.items() if own != records.BASELINE]
     result = comparison.results[name]
     cells: list[Any] = [result.title]
-    for key, measure in COMPARED.items():
+    for key, measure in records.COMPARED.items():
         mean, error = result.mean(key), result.standard_error(key)
         best = measure.best([own.mean(key) for own in models])
         shown = key != "seconds" and math.isfinite(error)
@@ -175,9 +169,9 @@ def _scores(comparison: TableComparison, name: str) -> list[Any]:
             {
                 "text": measure.written(mean),
                 "key": mean,
-                "bold": mean == best and name != BASELINE,
+                "bold": mean == best and name != records.BASELINE,
                 "error": f"{error:.{measure.digits}f}" if shown else "",
-                "quiet": name == BASELINE,
+                "quiet": name == records.BASELINE,
             }
         )
     return cells
@@ -188,10 +182,10 @@ def _decisions(comparison: TableComparison, names: Sequence[str]) -> list[list[A
     for name in names:
         result = comparison.results[name]
         for loss in result.decisions:
-            means = [result.decided_mean(loss, measure) for measure in DECIDED_MEASURES]
+            means = [result.decided_mean(loss, measure) for measure in records.DECIDED_MEASURES]
             numbers = [
-                {"text": COMPARED[measure].written(mean), "key": mean}
-                for measure, mean in zip(DECIDED_MEASURES, means, strict=True)
+                {"text": records.COMPARED[measure].written(mean), "key": mean}
+                for measure, mean in zip(records.DECIDED_MEASURES, means, strict=True)
             ]
             first = [result.title] if len(names) > 1 else []
             said = f"{loss} (now)" if loss == now else loss
@@ -213,7 +207,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _labels(
-    summary: TableSummary, comparison: TableComparison, chosen: ModelResult
+    summary: TableSummary, comparison: TableComparison, chosen: records.ModelResult
 ) -> list[list[Any]]:
     true, predicted = chosen.held_out.true, chosen.held_out.codes
     rows = []

@@ -18,17 +18,7 @@ import scipy.sparse as sp
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import says_presence
-from colabel.rules._language import (
-    ALL,
-    UNLIMITED,
-    And,
-    Expression,
-    Is,
-    Not,
-    Or,
-    RuleError,
-    Table,
-)
+from colabel.rules import _language as language
 
 _MOST_CLAUSES = 32  # of a nested rule that is written as a conjunction
 _CELLS_AT_ONCE = 1 << 22
@@ -171,7 +161,9 @@ class CompiledRules:
         self.max_listed, self.memory = max_listed, memory
 
     @classmethod
-    def of(cls, space: LabelSpace, rules: Sequence[tuple[Expression, str]]) -> CompiledRules:
+    def of(
+        cls, space: LabelSpace, rules: Sequence[tuple[language.Expression, str]]
+    ) -> CompiledRules:
         """Bind expressions to a label space; texts name them in errors."""
         return cls(space, [_Compiler(space, text).node(each, True) for each, text in rules])
 
@@ -348,10 +340,10 @@ def _joined(clauses: Sequence[Tally]) -> Tally:
     worth: dict[int, Indices] = {}
     for clause in clauses:
         if clause.low == 0:
-            return Tally(0, UNLIMITED, {})
+            return Tally(0, language.UNLIMITED, {})
         for i, own in clause.worth.items():
             worth[i] = np.maximum(worth[i], own) if i in worth else own
-    return Tally(1, UNLIMITED, worth)
+    return Tally(1, language.UNLIMITED, worth)
 
 
 def counters(node: Tally, order: Sequence[int], above: Sequence[int], first: int) -> list[Helper]:
@@ -389,40 +381,40 @@ class _Compiler:
     def __init__(self, space: LabelSpace, text: str) -> None:
         self.space, self.text = space, text
 
-    def fail(self, reason: str) -> RuleError:
-        return RuleError(f"{self.text}: {reason}")
+    def fail(self, reason: str) -> language.RuleError:
+        return language.RuleError(f"{self.text}: {reason}")
 
-    def node(self, expression: Expression, positive: bool) -> Node:
-        if isinstance(expression, Not):
+    def node(self, expression: language.Expression, positive: bool) -> Node:
+        if isinstance(expression, language.Not):
             return self.node(expression.inner, not positive)
-        if isinstance(expression, And | Or):
+        if isinstance(expression, language.And | language.Or):
             parts = tuple(self.node(part, positive) for part in expression.parts)
-            if isinstance(expression, And) == positive:
+            if isinstance(expression, language.And) == positive:
                 return Nested(parts, every=True)
             clauses = [part for part in parts if isinstance(part, Tally) and _clauses(part)]
             return Nested(parts, every=False) if len(clauses) < len(parts) else _joined(clauses)
-        if isinstance(expression, Table):
+        if isinstance(expression, language.Table):
             return self.table(expression)
-        if isinstance(expression, Is):
+        if isinstance(expression, language.Is):
             ((i, mask), *more) = self.values(expression)
             if more:
                 raise self.fail(
                     f"{expression.name!r} matches {len(more) + 1} labels: say how many are meant, "
                     f"as in 'at least one of {expression.name}' or 'all of {expression.name}'."
                 )
-            return Tally(1, UNLIMITED, {i: (mask == positive).astype(np.intp)})
+            return Tally(1, language.UNLIMITED, {i: (mask == positive).astype(np.intp)})
         worth: dict[int, Indices] = {}
         for i, mask in [found for atom in expression.parts for found in self.values(atom)]:
             worth[i] = np.maximum(worth.get(i, 0), mask.astype(np.intp))
         total = sum(int(own.max()) for own in worth.values())
-        low, high = total if expression.low == ALL else expression.low, expression.high
+        low, high = total if expression.low == language.ALL else expression.low, expression.high
         if positive:
             return Tally(low, high, worth)
         outside = [Tally(0, low - 1, worth)] * (low > 0)
-        outside += [Tally(high + 1, UNLIMITED, worth)] * (high < total)
-        return Nested(tuple(outside), every=False) if outside else Tally(1, UNLIMITED, {})
+        outside += [Tally(high + 1, language.UNLIMITED, worth)] * (high < total)
+        return Nested(tuple(outside), every=False) if outside else Tally(1, language.UNLIMITED, {})
 
-    def values(self, atom: Is) -> Iterator[tuple[int, Flags]]:
+    def values(self, atom: language.Is) -> Iterator[tuple[int, Flags]]:
         """Yield the labels that an atom matches, with the values (K,) that it means."""
         names = self.space.names
         is_glob = not atom.quoted and any(sign in atom.name for sign in "*?[")
@@ -446,7 +438,7 @@ class _Compiler:
         hint = did_you_mean(name, self.space.names) or "."
         raise self.fail(f"no label is called {name!r}{hint}")
 
-    def mask(self, i: int, atom: Is) -> Flags:
+    def mask(self, i: int, atom: language.Is) -> Flags:
         name, classes = self.space.names[i], self.space.classes[i]
         shown = [str(value) for value in classes.tolist()]
         if atom.value is None:
@@ -464,7 +456,7 @@ class _Compiler:
             raise self.fail(f"{name!r} has no value {atom.value!r}{hint}")
         return mask
 
-    def table(self, table: Table) -> Combinations:
+    def table(self, table: language.Table) -> Combinations:
         labels = [self.space.names.index(self.known(name)) for name in table.names]
         if len(set(labels)) < len(labels):
             twice = next(name for name in table.names if table.names.count(name) > 1)

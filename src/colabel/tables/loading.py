@@ -15,18 +15,11 @@ from numpy.typing import NDArray
 
 from colabel.core.arrays import Indices
 from colabel.labels import MISSING, LabelSpace
+from colabel.tables import table_labels
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
 from colabel.tables.frame import Frame
 from colabel.tables.reading import open_table, read_chunks, read_frame
 from colabel.tables.source import ReadingOptions, Source, TableError
-from colabel.tables.table_labels import (
-    LabelReader,
-    Labels,
-    LabelSource,
-    LabelStatistics,
-    match_columns,
-    read_labels,
-)
 
 _MOST_LIKELY = 12  # different values of a column that may be a label
 _RARE = 10  # rows; below this a label can hardly be learned, nor its score trusted
@@ -67,17 +60,19 @@ class TableRequest:
         labels = tuple(source.labels)
         if self.labels or not labels:
             try:
-                labels = match_columns(self.labels, names, "label")
+                labels = table_labels.match_columns(self.labels, names, "label")
             except TableError as error:
                 likely = _label_like(source) if self.labels else []
                 more = f" These look like labels: {', '.join(likely)}." if likely else ""
                 raise TableError(f"{error}{more}") from None
-        drop = match_columns(self.drop, names, "column to drop") if self.drop else ()
+        drop = table_labels.match_columns(self.drop, names, "column to drop") if self.drop else ()
         both = set(labels) & set(drop)
         if both:
             raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
-        category = match_columns(self.category, names, "category") if self.category else ()
-        text = match_columns(self.text, names, "text") if self.text else ()
+        category = (
+            table_labels.match_columns(self.category, names, "category") if self.category else ()
+        )
+        text = table_labels.match_columns(self.text, names, "text") if self.text else ()
         as_text = (*category, *text, *drop, *labels, *self.options.as_text)
         options = replace(self.options, as_text=as_text)
         return TableRequest(self.path, labels, self.separator, drop, category, text, options)
@@ -92,7 +87,7 @@ class TableRequest:
             )
         return features
 
-    def reader(self, counted: LabelStatistics) -> LabelReader:
+    def reader(self, counted: table_labels.LabelStatistics) -> table_labels.LabelReader:
         """Return what reads the labels that were counted."""
         return counted.reader(self.labels, self.separator, [*self.category, *self.text])
 
@@ -134,14 +129,14 @@ class TableData:
 
     path: Path
     features: Frame
-    labels: Labels
+    labels: table_labels.Labels
     counted: ColumnStatistics
     choice: ColumnChoice
     n_unlabelled: int
     row_numbers: Indices
 
     @classmethod
-    def of(cls, request: TableRequest, features: Frame, labels: Labels) -> TableData:
+    def of(cls, request: TableRequest, features: Frame, labels: table_labels.Labels) -> TableData:
         """Leave out the rows without a known label, and decide what the columns are."""
         known = (labels.codes != MISSING).any(axis=1)
         rows = np.flatnonzero(known)
@@ -170,7 +165,7 @@ def load_table(request: TableRequest) -> TableData:
     """
     request = request.resolved(open_table(request.path, request.options))
     frame = read_frame(request.path, request.options)
-    counted = LabelStatistics.of(frame, request.labels, request.path)
+    counted = table_labels.LabelStatistics.of(frame, request.labels, request.path)
     return TableData.of(request, request.features(frame), request.reader(counted).read(frame))
 
 
@@ -214,9 +209,9 @@ def table_of(
     patterns = [labels] if isinstance(labels, str) else labels
     are_names = isinstance(patterns, list | tuple) and all(isinstance(p, str) for p in patterns)
     if names is not None and are_names and patterns:
-        columns = match_columns(patterns, names, "label")
+        columns = table_labels.match_columns(patterns, names, "label")
         frame = Frame.of(data, columns)
-        known, features = read_labels(frame, columns), frame.without(columns)
+        known, features = table_labels.read_labels(frame, columns), frame.without(columns)
     elif isinstance(labels, str):
         raise TableError(
             f"labels is {labels!r}, but an array has no columns of that name: give the labels "
@@ -232,7 +227,7 @@ def table_of(
                 )
         features = Frame.of(data)
         space, codes = LabelSpace.infer(labels, label_names)
-        known = Labels(space, codes, LabelSource(space.names))
+        known = table_labels.Labels(space, codes, table_labels.LabelSource(space.names))
     if len(known.codes) != features.n_rows:
         raise TableError(
             f"There are {features.n_rows:,} rows of features and {len(known.codes):,} of labels: "
@@ -259,7 +254,7 @@ def column_of(
 ) -> NDArray[Any]:
     """Read one column of a table, numbers or texts; with `in_order`, one that can be sorted."""
     source = open_table(path, options)
-    (name,) = match_columns([name], source.names, "folds")
+    (name,) = table_labels.match_columns([name], source.names, "folds")
     storage = source.storage()[name]
     values = Frame.stacked(list(read_chunks(source, {name: storage}))).column(name)
     if not in_order:
@@ -351,7 +346,7 @@ def summarise(data: TableData) -> TableSummary:
     )
 
 
-def count_vectors(labels: Labels) -> Counter[bytes]:
+def count_vectors(labels: table_labels.Labels) -> Counter[bytes]:
     """Count how many rows have each vector of codes; the counts of parts of a table add up."""
     codes = np.ascontiguousarray(labels.codes, dtype=np.int32)
     rows = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).ravel()

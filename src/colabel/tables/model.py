@@ -21,20 +21,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.core import schema
 from colabel.core.arrays import Array, Indices, dense
-from colabel.core.schema import (
-    ASCENDING,
-    UNIQUE,
-    Below,
-    Between,
-    Dims,
-    Estimator,
-    Fields,
-    Is,
-    bind,
-    check_that,
-    stored,
-)
 from colabel.models.evidence.evidence import FeatureTerms, evidence_of_row
 from colabel.models.wrapped import fit_arguments, joint_of, model_inside, title_of
 from colabel.tables.columns import (
@@ -60,14 +48,16 @@ if TYPE_CHECKING:
     from colabel.tables.frame import Features
     from colabel.tables.streaming import PreparedTable
 
-_FAR = Between(-1e300, 1e300)  # numbers from which differences and quotients can still be taken
-_SCALE = Between(1e-300, 1e300)
+_FAR = schema.Between(
+    -1e300, 1e300
+)  # numbers from which differences and quotients can still be taken
+_SCALE = schema.Between(1e-300, 1e300)
 _MOST_CATEGORIES = 100  # of a column; rarer ones share a column
 _MOST_WORDS = 10_000  # of a text column
 _MOST_DENSE = 200  # features that are stored densely although most are zero
 
 
-@stored("number-table")
+@schema.stored("number-table")
 @dataclass(frozen=True)
 class NumberTable:
     """Columns of numbers: their means, which stand for missing ones too, and their scales.
@@ -84,15 +74,17 @@ class NumberTable:
 
     mean: Annotated[Array, "features", _FAR]
     scale: Annotated[Array, "features", _SCALE]
-    flagged: Annotated[Indices, "m", Below("features"), ASCENDING]
+    flagged: Annotated[Indices, "m", schema.Below("features"), schema.ASCENDING]
     is_sparse: bool
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
-        check_that(not (fields["is_sparse"] and dims["m"]), "sparse numbers have flags")
-        bind(dims, "columns", dims["features"] - dims["m"], "scale")
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
+        schema.check_that(not (fields["is_sparse"] and dims["m"]), "sparse numbers have flags")
+        schema.bind(dims, "columns", dims["features"] - dims["m"], "scale")
         inside = (fields["flagged"] < dims["columns"]).all()
-        check_that(dims["columns"] > 0 and inside, "flagged names columns that are not there")
+        schema.check_that(
+            dims["columns"] > 0 and inside, "flagged names columns that are not there"
+        )
 
     @classmethod
     def of_statistics(
@@ -135,7 +127,7 @@ class NumberTable:
         return features
 
 
-@stored("category-table")
+@schema.stored("category-table")
 @dataclass(frozen=True)
 class CategoryTable:
     """A column of categories: the feature of each value, and of any other.
@@ -151,10 +143,10 @@ class CategoryTable:
         The feature of values that were never seen, -1 for none.
     """
 
-    n_features: Annotated[int, Is("features"), Between(0, 10**6)]
-    values: Annotated[Sequence[str], "v", UNIQUE]
-    features: Annotated[Indices, "v", Below("features")]
-    other: Annotated[int, Below("features", or_none=True)]
+    n_features: Annotated[int, schema.Is("features"), schema.Between(0, 10**6)]
+    values: Annotated[Sequence[str], "v", schema.UNIQUE]
+    features: Annotated[Indices, "v", schema.Below("features")]
+    other: Annotated[int, schema.Below("features", or_none=True)]
 
     @classmethod
     def of_statistics(cls, counted: TextStatistics, name: str) -> CategoryTable:
@@ -189,7 +181,7 @@ class CategoryTable:
         return sparse.csr_array(entries, shape=(len(codes), self.n_features))
 
 
-@stored("word-table")
+@schema.stored("word-table")
 @dataclass(frozen=True)
 class WordTable:
     """A column of text: the words that count, and their inverse document frequencies.
@@ -202,8 +194,8 @@ class WordTable:
     idf : (w,) array
     """
 
-    words: Annotated[Sequence[str], "features", UNIQUE]
-    idf: Annotated[Array, "features", Between(0.0)]
+    words: Annotated[Sequence[str], "features", schema.UNIQUE]
+    idf: Annotated[Array, "features", schema.Between(0.0)]
 
     @classmethod
     def of_counts(cls, rows: Mapping[str, int], n_rows: int) -> WordTable:
@@ -230,7 +222,7 @@ class WordTable:
         return self._vectorizer.transform([*values, ""])[codes]
 
 
-@stored("date-table")
+@schema.stored("date-table")
 @dataclass(frozen=True)
 class DateTable:
     """A column of dates: their form, and year, month, weekday and days as columns of numbers.
@@ -249,9 +241,9 @@ class DateTable:
     numbers: Annotated[NumberTable, "features"]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         is_four = fields["numbers"].dims["columns"] == len(DATE_NUMBERS)
-        check_that(is_four, "a date has four numbers")
+        schema.check_that(is_four, "a date has four numbers")
 
     @classmethod
     def of_statistics(cls, counted: TextStatistics, name: str) -> DateTable:
@@ -280,7 +272,7 @@ class DateTable:
         return features
 
 
-@stored("preprocessor")
+@schema.stored("preprocessor")
 class Preprocessor(BaseEstimator):
     """Turn the columns of a frame into features; everything it needs is learned by `fit`.
 
@@ -319,25 +311,27 @@ class Preprocessor(BaseEstimator):
     columns: Sequence[Column]
     numbers_: NumberTable | None
     tables_: Sequence[CategoryTable | WordTable | DateTable]
-    n_features_out_: Annotated[int, Is("p"), Between(1)]
+    n_features_out_: Annotated[int, schema.Is("p"), schema.Between(1)]
     is_sparse_: bool
 
     def __init__(self, columns: Sequence[Column] = ()) -> None:
         self.columns = columns
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         kinds = [column.fields["kind"] for column in fields["columns"]]
         tags = {"category": "category-table", "text": "word-table", "date": "date-table"}
         wanted = [tag for kind, tag in tags.items() for _ in range(kinds.count(kind))]
         tables, numbers = fields["tables_"], fields["numbers_"]
         tags_of_tables = [table.declared.tag for table in tables]
-        check_that(tags_of_tables == wanted, "a column has no table, or one of another kind")
+        schema.check_that(tags_of_tables == wanted, "a column has no table, or one of another kind")
         n_numbers = 0 if numbers is None else numbers.dims["columns"]
-        check_that(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
+        schema.check_that(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
         every = [*tables, *(() if numbers is None else (numbers,))]
         total = sum(table.dims["features"] for table in every)
-        check_that(total == dims["p"], "the tables do not give as many features as there are")
+        schema.check_that(
+            total == dims["p"], "the tables do not give as many features as there are"
+        )
 
     def fit(self, frame: Frame, y: Any = None) -> Self:
         """Learn means, scales, categories and words from the rows of a frame."""
@@ -470,7 +464,7 @@ def terms_of_row(preprocessor: Preprocessor, frame: Frame, x: Any) -> FeatureTer
     return FeatureTerms(names, values, owner)
 
 
-@stored("table-model")
+@schema.stored("table-model")
 @dataclass(eq=False, repr=False)
 class TableModel:
     """Columns, their preprocessing, and a fitted model of the labels.
@@ -503,17 +497,17 @@ class TableModel:
 
     columns: tuple[Column, ...]
     preprocessor: Annotated[Preprocessor, "p"]
-    model: Annotated[Any, "p", Estimator(does="predict")]
+    model: Annotated[Any, "p", schema.Estimator(does="predict")]
     label_source: LabelSource
     n_rows: int
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         own, theirs = (
             [column.fields for column in columns]
             for columns in (fields["columns"], fields["preprocessor"].fields["columns"])
         )
-        check_that(own == theirs, "its columns are not those of its preprocessor")
+        schema.check_that(own == theirs, "its columns are not those of its preprocessor")
 
     @classmethod
     def fit(

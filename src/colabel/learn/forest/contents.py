@@ -22,21 +22,14 @@ from colabel.core.schema import Between, Dims, Distribution, Fields, Is, check_t
 from colabel.core.threads import map_threads
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
-from colabel.learn.forest.forest import (
-    Forest,
-    Grown,
-    Singles,
-    add_without_own,
-    mean_over_trees,
-    row_blocks,
-)
+from colabel.learn.forest import forest as growing
 from colabel.learn.row_hashing import copies
 
 _BYTES_AT_ONCE = 1 << 25  # of counts in leaves; those of all trees would fill the memory
 
 
 def label_frequencies(
-    grown: Forest,
+    grown: growing.Forest,
     leaves: Codes,
     used: Flags,
     codes: Codes,
@@ -46,7 +39,7 @@ def label_frequencies(
     prior: Array,
     strength: float,
     n_jobs: int | None = None,
-) -> tuple[Singles, Array]:
+) -> tuple[growing.Singles, Array]:
     """Smoothed frequencies in all leaves, and their averages out of bag, each row left out.
 
     Label values stand in columns (`core.arrays`): one for the value 1 of a variable of two
@@ -99,9 +92,9 @@ def label_frequencies(
 
         def add(part: slice) -> None:
             rows = (own[part], unseen[part], own_value[part], own_known[part])
-            add_without_own(*rows, counts, of_known, prior, strength, total[part])
+            growing.add_without_own(*rows, counts, of_known, prior, strength, total[part])
 
-        map_threads(add, list(row_blocks(len(codes), n_jobs)), n_jobs, lambda: None)
+        map_threads(add, list(growing.row_blocks(len(codes), n_jobs)), n_jobs, lambda: None)
 
     start = 0
     while start < grown.n_trees:
@@ -115,14 +108,14 @@ def label_frequencies(
     return table, total
 
 
-def tree_means(leaves: Codes, table: Array | Singles, n_jobs: int | None = None) -> Array:
+def tree_means(leaves: Codes, table: Array | growing.Singles, n_jobs: int | None = None) -> Array:
     """Average (n, e) over trees of what a table (L, e) says of the rows' leaves (n, T)."""
     mean = np.empty((len(leaves), table.shape[1]))
 
     def average(part: slice) -> None:
-        mean_over_trees(leaves[part], table, mean[part])
+        growing.mean_over_trees(leaves[part], table, mean[part])
 
-    map_threads(average, list(row_blocks(len(leaves), n_jobs)), n_jobs, lambda: None)
+    map_threads(average, list(growing.row_blocks(len(leaves), n_jobs)), n_jobs, lambda: None)
     return mean
 
 
@@ -148,7 +141,7 @@ class LabelForest:
     cardinalities : (d,)
     """
 
-    forest: Annotated[Forest, "leaves p"]
+    forest: Annotated[growing.Forest, "leaves p"]
     frequencies: Annotated[NDArray[np.float32], "leaves columns(sizes)", Between(0.0, 1.0)]
     cardinalities: Annotated[tuple[int, ...], "d", Between(1), Is("sizes")]
 
@@ -162,7 +155,7 @@ class LabelForest:
 
     @classmethod
     def of(
-        cls, grown: Grown, data: TrainingData, n_jobs: int | None = None
+        cls, grown: growing.Grown, data: TrainingData, n_jobs: int | None = None
     ) -> tuple[LabelForest, Array, Flags]:
         """Fill the leaves of a forest with the labels of the rows it was grown on.
 
@@ -200,7 +193,7 @@ class LabelForest:
         return _log_odds(means, self.cardinalities)
 
 
-def _unseen_with_copies(grown: Grown, data: TrainingData) -> tuple[Flags, Array, Flags]:
+def _unseen_with_copies(grown: growing.Grown, data: TrainingData) -> tuple[Flags, Array, Flags]:
     """Which trees (n, T) have seen neither a row nor a copy of it; the weight (n,) of all these.
 
     Rows that are equal by chance (see `copies`) stand for themselves: without its equals, a row
@@ -273,7 +266,7 @@ class PlainForest(ClassifierMixin, BaseEstimator):
     True
     """
 
-    forest_: Annotated[Forest, "leaves p"]
+    forest_: Annotated[growing.Forest, "leaves p"]
     probabilities_: Annotated[Array, "leaves k", Distribution()]
     classes_: Annotated[NDArray[Any], "k"]
     n_features_in_: Annotated[int, Between(1), Is("p")]
@@ -283,7 +276,7 @@ class PlainForest(ClassifierMixin, BaseEstimator):
         """Take the trees of a fitted classifier with one output."""
         made = cls()
         trees = getattr(grown, "estimators_", [grown])
-        made.forest_ = Forest.of(grown)
+        made.forest_ = growing.Forest.of(grown)
         values = np.concatenate([tree.tree_.value[:, 0] for tree in trees])
         made.probabilities_ = np.ascontiguousarray(values[made.forest_.leaf_nodes])
         made.classes_ = np.asarray(grown.classes_)

@@ -20,15 +20,7 @@ from colabel.core.arrays import (
 )
 from colabel.core.parameters import checked_grid
 from colabel.core.schema import UNIQUE, Below, Between, Is, bind, check_that, stored
-from colabel.joint.chain import (
-    Chain,
-    ChainSearch,
-    EstimatorLinks,
-    LinearLink,
-    LinearLinks,
-    Links,
-    as_order,
-)
+from colabel.joint import chain as chains
 from colabel.joint.elimination import draw
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks.chunked_data import added
@@ -64,9 +56,9 @@ from colabel.models.learning import (
 
 def linear_links(
     models: LinearModels, X: Any, order: Indices, cardinalities: Sequence[int]
-) -> LinearLinks:
+) -> chains.LinearLinks:
     """Links of models learned in label order, with the columns of all labels as extra."""
-    links: list[LinearLink | None] = [None] * len(order)
+    links: list[chains.LinearLink | None] = [None] * len(order)
     position_of = np.argsort(order)
     for targets, n_classes, fitted in models.parts:
         base = linear_scores(X, fitted.coef)
@@ -74,10 +66,10 @@ def linear_links(
             position = position_of[target]
             of_labels = fitted.coef[i, :, X.shape[1] : -1].astype(np.float64)
             gain = _label_gain(of_labels, order[:position], cardinalities)
-            links[position] = LinearLink(
+            links[position] = chains.LinearLink(
                 np.ascontiguousarray(base[i].T), gain, n_classes, fitted.floor[i]
             )
-    return LinearLinks(tuple(link for link in links if link is not None))
+    return chains.LinearLinks(tuple(link for link in links if link is not None))
 
 
 def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> Array:
@@ -153,7 +145,7 @@ def resolve_order(order: Any, space: LabelSpace, data: TrainingData, seed: int) 
             f'order={order!r} is unknown: choose None (the order of the labels in y), "random", '
             '"correlation", or a sequence of label names or positions.'
         )
-    return as_order(order, space)
+    return chains.as_order(order, space)
 
 
 def mutual_information(data: TrainingData) -> Array:
@@ -240,17 +232,17 @@ class LearnedChain:
             dims["p"] = dims["q"] - n_columns - 1
             check_that(dims["p"] >= 0, "the regressions have too few coefficients")
 
-    def links(self, X: Any) -> Links:
+    def links(self, X: Any) -> chains.Links:
         """Return the links for rows X (n, p)."""
         if isinstance(self.models, LinearModels):
             return linear_links(self.models, X, self.order, self.cardinalities)
-        return EstimatorLinks(self.models.models, X, self.order, self.cardinalities)
+        return chains.EstimatorLinks(self.models.models, X, self.order, self.cardinalities)
 
     def joint(
-        self, space: LabelSpace, X: Any, search: ChainSearch | str, n_samples: int, seed: int
-    ) -> Chain:
+        self, space: LabelSpace, X: Any, search: chains.ChainSearch | str, n_samples: int, seed: int
+    ) -> chains.Chain:
         """Return the joint for rows X (n, p)."""
-        return Chain(
+        return chains.Chain(
             space, self.order, self.links(X), inference=search, n_samples=n_samples, seed=seed
         )
 

@@ -30,15 +30,7 @@ from colabel.models.discrete_features import (
     fit_features,
 )
 from colabel.models.label_graph import LabelGraph
-from colabel.models.lds.learning import (
-    CRITERIA,
-    Criterion,
-    EMOptions,
-    StructureLearner,
-    TrainingRows,
-    learn_network,
-    smoothing_scorer,
-)
+from colabel.models.lds import learning
 from colabel.models.learning import DEFAULT_SMOOTHING
 
 
@@ -245,7 +237,7 @@ class LDSMixture(JointClassifier):
     n_folds: int = 3
     network_score: Literal["bdeu", "bic"] = "bdeu"
     equivalent_sample_size: float = 1.0
-    criterion: Criterion = "hamming"
+    criterion: learning.Criterion = "hamming"
     max_rounds: int = 10
     inference: Inference = "auto"
     tol: float = 0.005
@@ -345,7 +337,7 @@ class LDSMixture(JointClassifier):
             parameters.check_positive(name, getattr(self, name))
         for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
             parameters.check_integer(name, getattr(self, name), least)
-        parameters.check_choice("criterion", self.criterion, CRITERIA)
+        parameters.check_choice("criterion", self.criterion, learning.CRITERIA)
         parameters.check_choice("network_score", self.network_score, ("bdeu", "bic"))
         parameters.check_choice("m_step", self.m_step, get_args(MStep))
 
@@ -374,7 +366,7 @@ class LDSMixture(JointClassifier):
                 random_state=seed,
             )
 
-        options = EMOptions(
+        options = learning.EMOptions(
             tol=float(self.tol),
             max_iter=int(self.max_iter),
             printed=self.m_step == "printed",
@@ -382,7 +374,7 @@ class LDSMixture(JointClassifier):
             verbose=bool(self.verbose),
         )
         self.smoothing_ = self._choose_smoothing(data, structure, options)
-        network, traces, self.rounds_ = learn_network(
+        network, traces, self.rounds_ = learning.learn_network(
             self._rows(data),
             structure,
             options._replace(smoothing=self.smoothing_),
@@ -395,9 +387,9 @@ class LDSMixture(JointClassifier):
         self.label_vectors_ = network.vectors
         self.n_iter_ = max((len(trace) - 1 for trace in traces), default=0)
 
-    def _rows(self, data: TrainingData) -> TrainingRows:
+    def _rows(self, data: TrainingData) -> learning.TrainingRows:
         """Labels and features in codes."""
-        return TrainingRows(
+        return learning.TrainingRows(
             data.codes,
             data.cardinalities,
             self.features_.codes(data.X),
@@ -406,13 +398,13 @@ class LDSMixture(JointClassifier):
         )
 
     def _choose_smoothing(
-        self, data: TrainingData, structure: StructureLearner, options: EMOptions
+        self, data: TrainingData, structure: learning.StructureLearner, options: learning.EMOptions
     ) -> float:
         grid = parameters.checked_grid("smoothing", self.smoothing)
         if len(grid) == 1:
             return grid[0]
         rows = self._rows(distinct_rows(data, self._seed()))
-        scorer = smoothing_scorer(rows, structure, options, grid)
+        scorer = learning.smoothing_scorer(rows, structure, options, grid)
         verbose = bool(self.verbose)
         return choose_smoothing(grid, rows.weight, int(self.n_folds), scorer, verbose=verbose)
 

@@ -20,13 +20,7 @@ from colabel.learn.glm.lbfgs import LBFGS, Ridge, RowsObjective
 from colabel.learn.glm.losses import Sums, loss_for
 from colabel.learn.glm.path import FittedTasks, shut_scores
 from colabel.learn.linear import LinearLearner, LinearLearning, LinearModels
-from colabel.models.chain.learning import (
-    LearnedChain,
-    earlier_columns,
-    learn_chain,
-    mutual_information,
-    order_by_dependence,
-)
+from colabel.models.chain import learning as chains
 from colabel.models.ctbn import (
     FittedTree,
     LearnedTree,
@@ -314,7 +308,7 @@ def _normalised(scores: Array) -> Array:
     return np.asarray(scores - log_sum_exp(scores)[:, None])
 
 
-Member = LearnedTree | LearnedChain
+Member = LearnedTree | chains.LearnedChain
 
 # Per row, for marginals of chains over more label vectors than can be written out.
 _DRAWS = 1000
@@ -501,14 +495,14 @@ class Chains:
         """Draw an order, and learn the links."""
         data = rows.data
         first = int(np.random.default_rng(seed).integers(data.n_labels))
-        order = order_by_dependence(mutual_information(data), first)
-        chain = learn_chain(self.learner, data, order, rows.folds, self.scales)
+        order = chains.order_by_dependence(chains.mutual_information(data), first)
+        chain = chains.learn_chain(self.learner, data, order, rows.folds, self.scales)
         assert isinstance(chain.models, LinearModels)
         penalties = Penalties(
             self.learner.grid[chain.choice],
             None,
             np.zeros(data.n_labels, dtype=bool),
-            earlier_columns(order, data.cardinalities),
+            chains.earlier_columns(order, data.cardinalities),
             chain.scale,
         )
         targets = np.ascontiguousarray(data.codes.T, dtype=np.int16)
