@@ -152,10 +152,11 @@ def test_class_variables_of_several_values(name):
     same_fit(MODELS[name], X, np.stack([first, second, third], axis=1), TWO)
 
 
-@pytest.mark.parametrize("name", ["br", "ctbn"])
-def test_missing_labels(name, dense):
+@pytest.mark.parametrize("name, share", [("br", 0.2), ("ctbn", 0.08), ("ctbn, separate", 0.2)])
+def test_missing_labels(name, share, dense):
+    """Up to the share from which a CTBN in memory draws the parents that rows lack."""
     X, Y = dense
-    Y = np.where(np.random.default_rng(4).random(Y.shape) < 0.2, np.nan, Y)
+    Y = np.where(np.random.default_rng(4).random(Y.shape) < share, np.nan, Y)
     same_fit(MODELS[name], X, Y, TWO)
 
 

@@ -394,7 +394,7 @@ class Evidence:
         differ = d - float(((value_counts / self.counts.sum()) ** 2).sum())
         listed = self.lists.nnz / max(1, n_rows)
         steps = listed * (d + differ**2 / 2) + _STEPS_OF_A_LOGARITHM * n_pairs
-        n_most = max(_FEWEST_ROWS, int(_MOST_STEPS / steps))
+        n_most = max(_FEWEST_ROWS, int(_MOST_STEPS / max(1.0, steps)))
         if n_rows <= n_most:
             return np.arange(n_rows)
         return np.sort(np.random.default_rng(0).choice(n_rows, n_most, replace=False))
