@@ -34,16 +34,16 @@ CEILINGS = {
     ("comparing",): 1670,  # 1200
     ("saving", "core"): 2265,  # 1300
     ("tables", "datasets"): 3325,  # 2400
-    ("models",): 6900,
+    ("models",): 6830,
     ("preprocess",): 880,
     ("learn",): 6160,
-    ("decide",): 1000,
+    ("decide",): 950,
     ("rules",): 925,
     ("joint",): 6450,  # 6300; rules by listed states in it
     ("metrics", "model_selection.py", "labels"): 1170,  # 1000
 }
 # in all
-MOST_LINES = 33_900  # 30_500
+MOST_LINES = 33_500  # 30_500
 MOST_FILES = 185
 MOST_CLASSES = 420
 MOST_NAMES = 150
