@@ -152,7 +152,7 @@ def test_class_variables_of_several_values(name):
     same_fit(MODELS[name], X, np.stack([first, second, third], axis=1), TWO)
 
 
-@pytest.mark.parametrize("name, share", [("br", 0.2), ("ctbn", 0.08), ("ctbn, separate", 0.2)])
+@pytest.mark.parametrize(("name", "share"), [("br", 0.2), ("ctbn", 0.08), ("ctbn, separate", 0.2)])
 def test_missing_labels(name, share, dense):
     """Up to the share from which a CTBN in memory draws the parents that rows lack."""
     X, Y = dense

@@ -138,7 +138,7 @@ def test_class_variables_and_tags(tmp_path, rows, labels):
 
 
 # of shared pairs a CTBN in memory draws the parents that rows lack
-@pytest.mark.parametrize("name, settings", [("br", {}), ("ctbn", {"pairs": "separate"})])
+@pytest.mark.parametrize(("name", "settings"), [("br", {}), ("ctbn", {"pairs": "separate"})])
 def test_the_same_model(tmp_path, rows, name, settings):
     (whole,) = write(tmp_path, rows, [])
     asked = request(whole, text=["note"])

@@ -377,6 +377,8 @@ def test_verbose_says_what_it_will_cost(capsys):
     said = capsys.readouterr().err
     assert "JointStack: 2 members (alone, tree), 3 folds, about" in said
     assert "predict will minimise the Subset() loss" in said
+    JointStack(random_state=0, verbose=1).fit(X, Y)  # a pilot of few rows would cost a fit
+    assert "3 folds, some seconds;" in capsys.readouterr().err
 
 
 def test_a_decision_that_does_not_suit_class_variables_is_refused_before_anything_is_fitted():

@@ -192,7 +192,9 @@ class JointStack(JointClassifier):
         end = np.inf if limit is None else started + limit
         numbers = data.X.nnz if is_sparse(data.X) else data.X.size
         numbers += data.n_rows * (n_label_columns(data.cardinalities) + data.n_features**0.5)
-        if limit is not None or shown or numbers > _MANY_NUMBERS:
+        # of few rows, to measure the default's cost would cost as much again
+        few = numbers <= (_MANY_NUMBERS / 10 if auto and shown else 0 if shown else _MANY_NUMBERS)
+        if limit is not None or not few:
             measure_costs(members, data, folds, space, self.n_listed, limit, seed)
         if limit is not None:
             members.sort(key=lambda member: member.seconds(data.n_rows))
@@ -276,15 +278,16 @@ class JointStack(JointClassifier):
         """Say what is fitted and how long it will take, if asked or if it is long."""
         total = sum(member.seconds(n_rows) for member in members)
         expected = f"{total:.0f} s" if total < 100 else f"{total / 60:.0f} min"
+        expected = f"about {expected}" if total > 0 else "some seconds"
         if self.verbose:
             names = ", ".join(member.name for member in members)
             sys.stderr.write(
-                f"JointStack: {len(members)} members ({names}), {n_folds} folds, about {expected};"
+                f"JointStack: {len(members)} members ({names}), {n_folds} folds, {expected};"
                 f" predict will minimise the {self.decision_rule()!r} loss\n"
             )
         elif self.time_limit is None and total > _LONG_SECONDS:
             warnings.warn(
-                f"JointStack expects to take about {expected} on these {n_rows:,} rows. Give"
+                f"JointStack expects to take {expected} on these {n_rows:,} rows. Give"
                 " time_limit=seconds for an earlier end, or verbose=1 to see how far it is.",
                 UserWarning,
                 stacklevel=5,
