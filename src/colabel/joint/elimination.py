@@ -15,7 +15,7 @@ operation runs over them. Where scores are far from zero, tables are long number
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -104,10 +104,8 @@ class Elimination:
 
     def state(self, v: int, chosen: Codes, states: dict[int, Indices]) -> Indices:
         """Return the state of the scope of v, given the entries chosen (..., d) of its labels."""
-        found = np.zeros(chosen.shape[:-1], dtype=np.intp)
-        for i in self.scopes[v]:
-            found = found * self.sizes[i] + chosen[..., i]
-        return found
+        codes = (chosen[..., i] for i in self.scopes[v])
+        return _numbered(codes, [self.sizes[i] for i in self.scopes[v]], chosen.shape[:-1])
 
     def decode(self, chosen: Codes, states: dict[int, Indices]) -> None:
         """Make codes of the entries chosen (..., d), in place; here they are the same."""
@@ -125,10 +123,8 @@ class Elimination:
     def _positions(self, axes: Sequence[int], scope: Sequence[int]) -> Indices:
         """Position among the states of `scope` of each state of `axes`, the last fastest."""
         grid = np.indices([self.sizes[i] for i in axes]).reshape(len(axes), -1)
-        found = np.zeros(grid.shape[1], dtype=np.intp)
-        for i in scope:
-            found = found * self.sizes[i] + grid[list(axes).index(i)]
-        return found
+        codes = (grid[list(axes).index(i)] for i in scope)
+        return _numbered(codes, [self.sizes[i] for i in scope], grid.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +175,8 @@ class ListedElimination(Elimination):
 
     def marginal(self, v: int, prob: Array, labels: tuple[int, ...]) -> Array:
         """Sum the table of v over all but v, or all but v and another, in the order asked."""
-        place = np.zeros(self.shape(v), dtype=np.intp)
-        for i in labels:
-            place = place * self.sizes[i] + self._codes(v, i)
         shape = tuple(self.sizes[i] for i in labels)
+        place = _numbered((self._codes(v, i) for i in labels), shape, self.shape(v))
         return _summed_by(place, math.prod(shape), prob).reshape(*shape, prob.shape[-1])
 
     def _codes(self, v: int, i: int) -> Codes:
@@ -305,10 +299,15 @@ def _keys(codes: Codes, sizes: Sequence[int]) -> Indices:
     """Return numbers (m,) that are equal where states (m, k) are."""
     if math.prod(sizes) > np.iinfo(np.int64).max:
         return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
-    found = np.zeros(len(codes), dtype=np.int64)
-    for column, size in zip(codes.T, sizes, strict=True):
-        found = found * size + column
-    return found
+    return _numbered(codes.T, sizes, codes.shape[:1])
+
+
+def _numbered(codes: Iterable[Codes], sizes: Sequence[int], shape: tuple[int, ...]) -> Indices:
+    """Return the number of each state: its codes as digits, the last fastest."""
+    number = np.zeros(shape, dtype=np.intp)
+    for code, size in zip(codes, sizes, strict=True):
+        number = number * size + code
+    return number
 
 
 @lru_cache(maxsize=64)  # rows come and go, the graph stays

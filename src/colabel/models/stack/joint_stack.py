@@ -192,9 +192,10 @@ class JointStack(JointClassifier):
         end = np.inf if limit is None else started + limit
         numbers = data.X.nnz if is_sparse(data.X) else data.X.size
         numbers += data.n_rows * (n_label_columns(data.cardinalities) + data.n_features**0.5)
-        # of few rows, to measure the default's cost would cost as much again
-        few = numbers <= (_MANY_NUMBERS / 10 if auto and shown else 0 if shown else _MANY_NUMBERS)
-        if limit is not None or not few:
+        many = _MANY_NUMBERS
+        if shown:  # of few rows, to measure the default's cost would cost as much again
+            many = _MANY_NUMBERS / 10 if auto else 0
+        if limit is not None or numbers > many:
             measure_costs(members, data, folds, space, self.n_listed, limit, seed)
         if limit is not None:
             members.sort(key=lambda member: member.seconds(data.n_rows))
