@@ -105,6 +105,13 @@ def like(array: Any, other: Any) -> Any:
     return torch.as_tensor(np.ascontiguousarray(array)).to(other.device)
 
 
+def zeros(shape: Sequence[int], other: Any, dtype: str = "float64") -> Any:
+    """Return zeros where another array is."""
+    if isinstance(other, np.ndarray):
+        return np.zeros(shape, dtype)
+    return other.new_zeros(shape, dtype=getattr(xp_of(other), dtype))
+
+
 def host(array: Any) -> Any:
     """Return an array as one of NumPy."""
     return array if isinstance(array, np.ndarray) else array.cpu().numpy()

@@ -306,13 +306,14 @@ class LinearLearning:
         """
 
         def each(name: str) -> Any:
-            given = [getattr(groups[g], name) for g in batch.group]
-            if any(values is None for values in given):
+            given = {g: getattr(groups[g], name) for g in np.unique(batch.group)}
+            if any(values is None for values in given.values()):
                 return None
-            return np.stack([v[p] for v, p in zip(given, batch.position, strict=True)])
+            return np.stack([given[g][p] for g, p in zip(batch.group, batch.position, strict=True)])
 
         rows, group, label = batch.rows()
-        prior = np.stack([self.frequencies[i] for i in batch.label])
+        labels, own = np.unique(batch.label, return_inverse=True)
+        prior = np.stack([self.frequencies[i] for i in labels])[own]
         never = np.full(len(label), -1)
         scale = each("extra_scale")
         tasks = glm.Tasks(label, batch.n_classes, prior, never, group, each("allowed"), scale)
@@ -353,18 +354,21 @@ class LinearLearning:
         def score(batch: Batch) -> int:
             block, counts = self.block(groups, batch, n_folds)
             looser = 1.0 if groups[batch.group[0]].rows is None else LOOSER
-            like = None if start is None else np.stack([start[i] for i in batch.label], axis=2)
+            labels, own = np.unique(batch.label, return_inverse=True)
+            like = None if start is None else np.stack([start[i] for i in labels], axis=2)
             solver = self._solver(looser)
-            path = glm.held_out_path(block, grid, n_folds, solver, like, keep, PATIENCE)
+            path = glm.held_out_path(block, grid, n_folds, solver, like, keep, PATIENCE, own)
             best = glm.best_points(path.sums[0], grid, glm.informed_tasks(counts, block.support))
             floor = block.floor.reshape(n_folds, len(best), -1)
-            for task, (group, position) in enumerate(zip(batch.group, batch.position, strict=True)):
-                own = outcomes[group]
-                own.choice[position] = best[task]
-                own.sums[:, position] = path.sums[:, best[task], task]
-                if path.coef is not None:
-                    own.path[position] = path.coef[:, :, task]
-                    own.models[position] = path.coef[best[task], :, task], floor[:, task]
+            order = np.argsort(batch.group, kind="stable")
+            ends = np.flatnonzero(np.diff(batch.group[order])) + 1
+            for tasks in np.split(order, ends):
+                found, positions = outcomes[batch.group[tasks[0]]], batch.position[tasks]
+                found.choice[positions] = best[tasks]
+                found.sums[:, positions] = path.sums[:, best[tasks], tasks]
+                for task, position in zip(tasks, positions if keep else (), strict=False):
+                    found.path[position] = path.coef[:, :, task]
+                    found.models[position] = path.coef[best[task], :, task], floor[:, task]
             return path.n_failed
 
         asked = Asked(groups, folds, offsets, over, constant)

@@ -153,6 +153,7 @@ class ChunkedRows:
     survey: Survey
     few: dict[int, tuple[LinearLearning, Asked]] = field(default_factory=dict)
     coordinates = None
+    place = np.zeros(0)  # coefficients are in memory
 
     @classmethod
     def of(cls, learning: LinearLearning, asked: Asked) -> ChunkedRows:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from colabel.core.arrays import Array, Flags, Indices, cast, host, like, positions, xp_of
+from colabel.core.arrays import Array, Flags, Indices, cast, host, like, positions, xp_of, zeros
 from colabel.core.progress import check_deadline
 from colabel.learn.glm import device
 from colabel.learn.glm.losses import Loss, Sums, quasi_newton_direction
@@ -154,7 +154,7 @@ class RowsObjective(Objective):
         self._targets, self._scores = targets, scores
         self._residual = self._xp.empty_like(self._scores)
         self._change = self._scores  # not moved along
-        self._length = like(np.zeros(len(scores)), scores)
+        self._length = zeros((len(scores),), scores)
         self._scale: Any = None  # (q,), or (T K, q)
         self._evaluate(self._length)
 
@@ -225,7 +225,7 @@ class RowsObjective(Objective):
         weight = self._design.weight
         weight = like(np.ones(n_rows), self._scores) if weight is None else weight
         scaled, length, leverage = self._scaled_rows
-        hessians = like(np.empty((len(tasks), n_scores, q, n_scores, q)), self._scores)
+        hessians = zeros((len(tasks), n_scores, q, n_scores, q), self._scores)
         for place, task in enumerate(tasks):
             prob = xp.where(weight > 0, self._residual[task] / weight.clip(1e-300), 0.0)
             if n_scores == 1:
@@ -252,7 +252,7 @@ class RowsObjective(Objective):
     def curvature_along(self, direction: Array) -> tuple[Any, Any]:
         flat = self._design.scores(direction.reshape(-1, direction.shape[2]))
         self._change = flat.reshape(self._scores.shape)
-        self._length = like(np.zeros(len(direction)), direction)
+        self._length = zeros((len(direction),), direction)
         known = (self._residual, self._change, self._targets, self._weight())
         curvature: tuple[Any, Any] = self._loss.along(*known)
         return curvature
@@ -360,13 +360,11 @@ class CurvaturePairs:
         cls, n_tasks: int, size: int, n_coordinates: int, where: Any = None
     ) -> CurvaturePairs:
         """Room for `size` pairs of every task, in memory or where another array is."""
-
-        def zeros(*shape: int, dtype: Any = np.float64) -> Any:
-            return like(np.zeros(shape, dtype), np.zeros(0) if where is None else where)
-
-        steps, changes = (zeros(n_tasks, size, n_coordinates, dtype=np.float32) for _ in range(2))
-        none, known = zeros(n_tasks, 0, 0), zeros(n_tasks, dtype=np.bool_)
-        return cls(steps, changes, zeros(n_tasks, size), -1, none, none, known)
+        where = np.zeros(0) if where is None else where
+        shape = (n_tasks, size, n_coordinates)
+        steps, changes = (zeros(shape, where, "float32") for _ in range(2))
+        none, known = zeros((n_tasks, 0, 0), where), zeros((n_tasks,), where, "bool")
+        return cls(steps, changes, zeros((n_tasks, size), where), -1, none, none, known)
 
     def take(self, lanes: Indices) -> CurvaturePairs:
         """Return a copy with the lanes asked for, in that order."""
@@ -394,7 +392,7 @@ class CurvaturePairs:
         """Begin anew in some lanes, from Hessians (t, K q, K q) of the losses there."""
         n_lanes, _, size = self.steps.shape
         if not self.hessian.shape[1]:
-            self.hessian, self.inverse = like(np.zeros((2, n_lanes, size, size)), self.known)
+            self.hessian, self.inverse = zeros((2, n_lanes, size, size), self.known)
         self.hessian[lanes] = hessian
         self.inverse_products[lanes] = 0.0
         self.invert(lanes, ridge)
@@ -451,6 +449,7 @@ class Solution:
     Attributes
     ----------
     coef : (T, K, q)
+        Where the rows are.
     decrement : (T,)
         Newton decrement at the last look, see `LBFGS`.
     n_iter : (T,)
@@ -533,7 +532,7 @@ class LBFGS:
             pairs.invert(lanes, ridge.take(lanes))
         task, coef = positions(xp.ones_like(losses)), start
         solution = Solution(
-            np.empty(start.shape), np.empty(n_tasks), np.empty(n_tasks, dtype=np.intp), pairs
+            xp.empty_like(start), np.empty(n_tasks), np.empty(n_tasks, dtype=np.intp), pairs
         )
         done = stalled = xp.zeros_like(losses) > 0
         cost = objective.hessian_cost + _SOME_ITERATIONS
@@ -557,9 +556,9 @@ class LBFGS:
             steep = xp.where(pairs.known[task] & ~slow, length.clip(1.0), 1.0)
             ready = (decrement * steep**0.5 <= self.tol) | stalled | (iteration == self.max_iter)
             leaving = ready & ~done
+            solution.coef[task[leaving]] = coef[leaving]
             at = host(task[leaving])
-            solution.coef[at], solution.n_iter[at] = host(coef[leaving]), iteration
-            solution.decrement[at] = host(decrement[leaving])
+            solution.n_iter[at], solution.decrement[at] = iteration, host(decrement[leaving])
             done = done | ready
             if done.all():
                 break

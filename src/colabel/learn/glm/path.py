@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, cast, host, like, xp_of
+from colabel.core.arrays import Array, Flags, Indices, cast, host, like, xp_of, zeros
 from colabel.core.schema import Between, Dims, Fields, bind, check_that, stored
 from colabel.learn.conditional import scores_of
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, OwnScores, Ridge, RowsObjective
@@ -222,9 +222,9 @@ class Point(NamedTuple):
     Attributes
     ----------
     coef : (T, K, q)
-        In coordinates of the design; offsets are not in it.
+        In coordinates of the design, where the rows are; offsets are not in it.
     strength : (T, 1, q)
-        The penalty.
+        The penalty, there too.
     pairs : CurvaturePairs or None
         Curvature of the tasks that were solved; the others are constant.
     converged : (T,) of bool
@@ -284,6 +284,11 @@ class LocalRows:
     coordinates: Any = None
     inside: Any = None
 
+    @property
+    def place(self) -> Any:
+        """An array where coefficients are."""
+        return self.codes
+
     def used(self, tasks: Tasks) -> None:
         """None: the design has left out empty columns."""
         return
@@ -325,16 +330,16 @@ class LocalRows:
         weight = self.rows_of(block.tasks, coef.shape[1]).score_weight
         if self.inside is not None:
             weight = weight * self.inside[np.repeat(block.tasks.group, coef.shape[1])]
-        zeros = like(np.zeros((*block.slope.shape, self.design.n_rows)), self.codes)
-        scores = self.with_offset(block, cast(zeros, self.offset.dtype))
+        shape = (*block.slope.shape, self.design.n_rows)
+        scores = self.with_offset(block, cast(zeros(shape, self.codes), self.offset.dtype))
         own = OwnScores(scores.reshape(-1, scores.shape[2]), weight)
-        there = own.scores(like(coef.reshape(-1, 2), scores)) + own.feature
+        there = own.scores(like(coef, scores).reshape(-1, 2)) + own.feature
         loss = loss_for(block.tasks.n_classes)
         return RowsObjective(own, loss, self.targets(block), there.reshape(scores.shape)), own
 
     def _times(self, design: Any, coef: Array, absent: Flags | None) -> Any:
         """Scores (T, K, n) of rows at coefficients (T, K, q), without offsets."""
-        flat = design.scores(like(coef.reshape(-1, coef.shape[2]), self.codes))
+        flat = design.scores(like(coef, self.codes).reshape(-1, coef.shape[2]))
         scores = flat.reshape(*coef.shape[:2], design.n_rows)
         return scores if absent is None else shut_scores(scores, absent)
 
@@ -373,10 +378,11 @@ class LocalRows:
         """
         sums = np.zeros((3, block.tasks.n_tasks))
         for fold, rows, design in self._held_out:
-            own = np.arange(len(coef)) if fold is None else np.flatnonzero(block.tasks.fold == fold)
-            if not len(own):
-                continue
+            own: Any = np.arange(len(coef)) if fold is None else block.tasks.fold == fold
+            own = slice(None) if fold is None else np.flatnonzero(own)
             part = block.take(own)
+            if not part.tasks.n_tasks:
+                continue
             label, truth = part.tasks.label, self.codes[part.tasks.label]
             if fold is None:
                 design = self.rows_of(part.tasks, coef.shape[1])
@@ -481,19 +487,20 @@ class Block:
 
     def start(self) -> Array:
         """Coefficients (T, K, q) of the best constants, or of no deviation."""
-        coef = np.zeros((*self.slope.shape, self.design.n_coordinates))
+        place = self.rows.place
+        coef: Array = zeros((*self.slope.shape, self.design.n_coordinates), place)
         if not self.deviates:
-            coef[..., -1] = scores_of(np.log(self.support.smoothed.T)).T
+            coef[..., -1] = like(scores_of(np.log(self.support.smoothed.T)).T, place)
         return coef
 
     def strength(self, penalty: float | Array) -> Array:
         """Ridge strengths (T, 1, q) of the coordinates for penalties (T,)."""
-        tasks, q = self.tasks, self.design.n_coordinates
-        strength = np.empty((tasks.n_tasks, 1, q))
-        strength[:] = np.reshape(penalty, (-1, 1, 1))
+        tasks, q, place = self.tasks, self.design.n_coordinates, self.rows.place
+        strength: Array = zeros((tasks.n_tasks, 1, q), place)
+        strength += like(np.reshape(penalty, (-1, 1, 1)), place)
         if tasks.extra_scale is not None:
             extra = slice(q - 1 - self.design.n_extra, q - 1)
-            strength[:, :, extra] /= (tasks.extra_scale**2)[:, None, None]
+            strength[:, :, extra] /= like((tasks.extra_scale**2)[:, None, None], place)
         strength[:, :, -1] = 0.0
         return strength
 
@@ -504,7 +511,8 @@ class Block:
         what was learned of their curvature.
         """
         solved, strength = self.solved, self.strength(penalty)
-        coef = (last.coef if isinstance(last, Point) else last).copy()
+        given = last.coef if isinstance(last, Point) else last
+        coef = xp_of(given).asarray(given, copy=True)
         converged = np.ones(self.tasks.n_tasks, dtype=bool)
         if not len(solved):
             return Point(coef, strength, None, converged, 1)
@@ -536,7 +544,7 @@ class Block:
         solution = solver.solve(objective, Ridge(strength), start)
         point = Point.at(self.start())._replace(converged=solution.converged)
         point.coef[..., -1] = solution.coef[..., 1]
-        return replace(self, slope=self.slope + solution.coef[..., 0]), point
+        return replace(self, slope=self.slope + host(solution.coef[..., 0])), point
 
     @property
     def absent(self) -> Flags | None:
@@ -550,29 +558,33 @@ class Block:
         used = self.rows.used(self.tasks)
         if absent is None and allowed is None and used is None:
             return None
-        q = self.design.n_coordinates
-        free = np.ones((self.tasks.n_tasks, 1 if absent is None else absent.shape[1], q))
+        q, place = self.design.n_coordinates, self.rows.place
+        shape = (self.tasks.n_tasks, 1 if absent is None else absent.shape[1], q)
+        free: Array = zeros(shape, place) + 1.0
         if allowed is not None:
-            free[:, :, q - 1 - self.design.n_extra : -1] = allowed[:, None, :]
+            free[:, :, q - 1 - self.design.n_extra : -1] = like(1.0 * allowed[:, None, :], place)
         if absent is not None:
             free[absent] = 0.0
         return free if used is None else free * used
 
-    def to_basis(self, coef: Array) -> Array:
-        """Coefficients (..., K, p + 1) of features as coordinates (T, K, q).
+    def to_basis(self, coef: Array, own: Indices) -> Array:
+        """Coefficients (F, L, K, p + 1) of features as coordinates (F m, K, q) of the tasks.
 
-        Tasks without a solver have their constants.
+        `own` (m,) says which of the L models each task begins at, without each fold. Tasks without
+        a solver have their constants.
         """
         start, solved = self.start(), self.solved
-        start[solved] = self.design.to_basis(coef.reshape(-1, *coef.shape[-2:])[solved])
+        known = like(self.design.to_basis(coef), start)[:, own]
+        start[solved] = known.reshape(start.shape)[solved]
         return start
 
     def features(self, point: Point) -> Array:
         """Coefficients (T, K, p + 1) of features, without offsets."""
-        coef: Array = self.design.from_basis(point.coef)
+        inner = host(point.coef)
+        coef: Array = self.design.from_basis(inner)
         if not self.deviates:  # constants are not those at the mean, but everywhere
             constant = self.support.constant
-            coef[constant, :, -1] = point.coef[constant, :, -1]
+            coef[constant, :, -1] = inner[constant, :, -1]
         return coef
 
 
@@ -634,6 +646,7 @@ def held_out_path(
     start: Array | None = None,
     keep: bool = False,
     patience: int | None = None,
+    start_of: Indices | None = None,
 ) -> HeldOutPath:
     """Score tasks on held-out rows over a grid of C.
 
@@ -645,13 +658,15 @@ def held_out_path(
     ----------
     grid : (G,)
         Values of C; for deviations zero may be among them: slope and intercept alone.
-    start : (G, F, T, K, p + 1) or None
-        The same tasks on other rows, at the same penalties and without the same folds.
+    start : (G, F, L, K, p + 1) or None
+        Like tasks on other rows, at the same penalties and without the same folds.
     keep : bool
         Whether to return the coefficients.
     patience : int or None
         Number of points in a row without improvement after which a task leaves the path; a clear
         fall counts for all of them. None: every task is walked to the end.
+    start_of : (T,) or None
+        Which of the L like tasks each task begins at; None: as many, in the same order.
     """
     n_tasks = block.tasks.n_tasks // max(1, n_folds)
     point = Point.at(block.start())
@@ -664,12 +679,13 @@ def held_out_path(
     total = sums[0]
     kept = None
     order = np.argsort(grid, kind="stable")
-    like: Array | None = None
+    near: Array | None = None
+    start_of = np.arange(n_tasks) if start_of is None else start_of
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
     for place, position in enumerate(order):
         if start is not None:
-            last, like = like, block.to_basis(start[position][:, alive])
-            point = point._replace(coef=like if last is None else point.coef + (like - last))
+            last, near = near, block.to_basis(start[position], start_of[alive])
+            point = point._replace(coef=near if last is None else point.coef + (near - last))
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)
             n_failed += int((~point.converged).sum())
@@ -692,5 +708,5 @@ def held_out_path(
             if len(stay) < len(alive):
                 every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
                 block, point, alive = block.take(every), point.take(every, block), alive[stay]
-                like = None if like is None else like[every]
+                near = None if near is None else near[every]
     return HeldOutPath(sums, kept, n_failed)
