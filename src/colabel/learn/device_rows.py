@@ -19,7 +19,7 @@ from colabel.learn.glm.path import LocalRows
 from colabel.learn.linear import LOOSER, Asked, Batch, LinearLearning, batches_in_memory
 
 # Below this many multiplications a pass, the device's launches cost more than the work.
-LEAST_WORK = 1 << 28
+LEAST_WORK = 1 << 26
 # Groups with a larger share of the rows than this are masked, others gathered.
 WIDE = 0.3
 # Gathered groups are padded to the largest of their batch: at most by this factor.
@@ -73,9 +73,9 @@ def batches_on_device(learning: LinearLearning, asked: Asked, n_fits: int) -> li
         labels, label = np.unique(targets, return_inverse=True)
         codes, design, fold = all_codes[labels], whole, all_folds
         if masked(int(own_groups[0])):
-            at, inside = None, np.zeros((len(own), whole.n_rows))
+            at, inside = None, np.zeros((len(own), whole.n_rows), dtype=bool)
             for marks, part in zip(inside, own, strict=True):
-                marks[part] = 1.0
+                marks[part] = True
         else:
             index, inside = padded(own)
             at = like(index, codes)[group]

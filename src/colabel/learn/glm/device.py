@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array, Indices, is_sparse, xp_of
+from colabel.learn.glm import fused
 
 Tensor = Any  # torch.Tensor: torch is imported only where a device is asked for
 
@@ -160,6 +161,8 @@ def move(
     scores: Tensor, change: Tensor, steps: Tensor, targets: Tensor, weight: Tensor, residual: Tensor
 ) -> tuple[Tensor, ...]:
     """See `Loss.move`."""
+    if scores.shape[1] == 1 and fused.usable(scores):
+        return fused.move(scores, change, steps, targets, weight, residual)
     scores += steps.to(scores.dtype)[:, None, None] * change
     w = weight * (targets >= 0)
     if scores.shape[1] == 1:
@@ -184,6 +187,8 @@ def along(
     residual: Tensor, change: Tensor, targets: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
     """See `Loss.along`."""
+    if change.shape[1] == 1 and fused.usable(change):
+        return fused.along(residual, change, targets, weight)
     w = (weight * (targets >= 0))[:, None]
     c = change * (targets >= 0)[:, None]
     if change.shape[1] == 1:
@@ -207,6 +212,9 @@ def quasi_newton_direction(
     known: Tensor,
 ) -> Tensor:
     """See `colabel.learn.glm.losses.quasi_newton_direction`."""
+    if not inverse.shape[1] and fused.usable(steps, steps.shape[2]):
+        pairs = (steps, changes, inverse_products)
+        return fused.quasi_newton_direction(gradient, *pairs, lanes, newest, diagonal)
     n_pairs = steps.shape[1]
     slots = [(newest - age) % n_pairs for age in range(n_pairs)]
     used = (inverse_products[lanes] > 0).any(dim=0).cpu().numpy()

@@ -169,6 +169,7 @@ class RowsObjective(Objective):
         """Relative rounding error of the losses: decreases below it cannot be told from none."""
         return _VALUE_NOISE[self._scores.itemsize]
 
+    @cached_property
     def _weight(self) -> Any:
         """Weights (n,), or (T, n) where tasks have rows of their own."""
         weight = self._design.score_weight
@@ -176,7 +177,7 @@ class RowsObjective(Objective):
 
     def _evaluate(self, steps: Array) -> None:
         self.sums = self._loss.move(
-            self._scores, self._change, steps, self._targets, self._weight(), self._residual
+            self._scores, self._change, steps, self._targets, self._weight, self._residual
         )
 
     def gradient(self) -> Array:
@@ -189,7 +190,7 @@ class RowsObjective(Objective):
         """About the diagonal of the Hessians, (T, K, q)."""
         if self._scale is None:
             self._scale = self._design.scale()
-        weight, n_rows = self._weight(), self._design.n_rows
+        weight, n_rows = self._weight, self._design.n_rows
         total = float(n_rows) if weight is None else weight.sum(-1)[..., None].clip(1e-300)
         mean = self.mean_curvature(n_rows, total)
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
@@ -253,7 +254,7 @@ class RowsObjective(Objective):
         flat = self._design.scores(direction.reshape(-1, direction.shape[2]))
         self._change = flat.reshape(self._scores.shape)
         self._length = zeros((len(direction),), direction)
-        known = (self._residual, self._change, self._targets, self._weight())
+        known = (self._residual, self._change, self._targets, self._weight)
         curvature: tuple[Any, Any] = self._loss.along(*known)
         return curvature
 
@@ -271,6 +272,7 @@ class RowsObjective(Objective):
         each = like(np.ones(self._scores.shape[1], dtype=bool), tasks)
         scores = (tasks[:, None] & each).reshape(-1)
         self._design = self._design.of_tasks(scores)
+        self.__dict__.pop("_weight", None)
         if self._scale is not None and self._scale.ndim > 1:
             self._scale = self._scale[scores]
         self._targets, self._scores = self._targets[tasks], self._scores[tasks]
