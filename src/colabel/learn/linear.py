@@ -366,7 +366,9 @@ class LinearLearning:
                 found, positions = outcomes[batch.group[tasks[0]]], batch.position[tasks]
                 found.choice[positions] = best[tasks]
                 found.sums[:, positions] = path.sums[:, best[tasks], tasks]
-                for task, position in zip(tasks, positions if keep else (), strict=False):
+                if path.coef is None:
+                    continue
+                for task, position in zip(tasks, positions, strict=True):
                     found.path[position] = path.coef[:, :, task]
                     found.models[position] = path.coef[best[task], :, task], floor[:, task]
             return path.n_failed

@@ -1,24 +1,18 @@
-"""The kernels of a GPU against torch, by Triton's interpreter: no GPU is needed."""
+"""The kernels of a GPU against torch; run by `test_fused`.
+
+Triton's interpreter, which needs no GPU, is chosen before Triton is imported: by the environment
+variable TRITON_INTERPRET of a process of its own.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from colabel.learn.glm import device, fused
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
-pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
-
 T, N = 3, 1500  # rows of one program, and then some
-
-
-@pytest.fixture(autouse=True)
-def interpreter(monkeypatch):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    fused._kernels.cache_clear()
-    yield
-    fused._kernels.cache_clear()
 
 
 def single(array):
