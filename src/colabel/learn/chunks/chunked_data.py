@@ -297,13 +297,19 @@ class ChunkedData(Rows):
     known: dict[Any, Any] = field(default_factory=dict)
     in_chunks: ClassVar[bool] = True
 
-    def look(self, *nodes: Any) -> tuple[Any, ...]:
-        """Take the first look at all rows, and compute delayed nodes in the same pass."""
+    def look(self) -> tuple[int, ...]:
+        """Take the first look at all rows, and return a checksum of each part.
+
+        One task does both: Dask would keep all parts that a second task waits for.
+        """
+        from dask import delayed
+
         count_pass(self.n_rows)
-        leaves = self._mapped((FirstLook.at, FirstLook.joined, ROWS_AT_ONCE), ())
-        first = reduced(leaves, FirstLook.joined)
-        self.known["look"], *others = computed(first, *nodes, client=self.client)
-        return tuple(others)
+        work = (FirstLook.at, FirstLook.joined, ROWS_AT_ONCE, ())
+        shared = delayed(work, pure=False, traverse=False)
+        leaves = [_delayed(_looked, shared, part) for part in self.parts]
+        ((self.known["look"], prints),) = computed(reduced(leaves, _joined), client=self.client)
+        return tuple(prints)
 
     @property
     def first_look(self) -> FirstLook:
@@ -615,12 +621,22 @@ def chunked_data(
         bool(sp.issparse(rows.meta)),
         client=active_client(),
     )
-    look, same = delayed(_fingerprint, pure=False), delayed(_unchanged, pure=False)
-    prints = data.look(*map(look, checked))
+    prints, same = data.look(), delayed(_unchanged, pure=False)
     if not data.first_look.weight:
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
     # checked by now; from here on, every pass must find the same rows
     return replace(data, parts=tuple(map(same, parts, prints)))
+
+
+Looked = tuple[FirstLook | None, tuple[int, ...]]
+
+
+def _looked(work: Any, part: TrainingData) -> Looked:
+    return _run(work, part), (_fingerprint(part),)
+
+
+def _joined(one: Looked, other: Looked) -> Looked:
+    return combined((one[0], other[0]), FirstLook.joined), one[1] + other[1]
 
 
 def _fingerprint(part: TrainingData) -> int:
