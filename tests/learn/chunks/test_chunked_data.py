@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -174,3 +175,26 @@ def test_a_sample_draws_every_row_alike():
     counts = drawn.sum(axis=0)  # binomial, of 20 draws
     assert abs(counts.var() / (20 * 0.3 * 0.7) - 1.0) < 0.05
     assert abs(np.corrcoef(drawn[0, 1:], drawn[0, :-1])[0, 1]) < 5 / np.sqrt(n_rows)
+
+
+def test_few_parts_are_in_memory_at_once(rng):
+    dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
+    space, _ = LabelSpace.infer(np.eye(3, dtype=int))
+    alive, most = set(), []
+
+    def read(number):
+        rows = np.random.default_rng(number).normal(size=(30, 4))
+        alive.add(number)
+        most.append(len(alive))
+        weakref.finalize(rows, alive.discard, number)
+        return rows
+
+    n_parts = 24
+    parts = [da.from_delayed(dask.delayed(read)(k), (30, 4), float) for k in range(n_parts)]
+    X = da.concatenate(parts)
+    Y = da.from_array(rng.integers(0, 2, size=(30 * n_parts, 3)), chunks=(30, 3))
+    with dask.config.set(scheduler="synchronous"):
+        data = chunked_data(X, Y, space, None, names=None, allow_nan=False)
+        assert len(most) == n_parts
+        data.sum(lambda part: part.n_rows)
+    assert max(most) <= 4
