@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.neighbors import KNeighborsClassifier
 
-from colabel.core.journal import Journal, JournalError, from_bytes, to_bytes
+from colabel.core.content import CannotBeWrittenError
+from colabel.core.journal import Journal, JournalError
 from colabel.labels.space import SeenLabels
 
 
@@ -70,10 +74,30 @@ def test_other_files_are_refused(tmp_path):
         Journal(tmp_path, "key")
 
 
-def named(module: str, name: str, *fields: object) -> bytes:
+def payload(tree: object, **arrays: bytes) -> bytes:
+    """What an archive of a step holds."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("model.json", tree if isinstance(tree, str) else json.dumps(tree))
+        for name, content in arrays.items():
+            archive.writestr(f"arrays/{name}.npy", content)
+    return out.getvalue()
+
+
+def named(tag: str, **fields: object) -> bytes:
     """A payload that names what is to be made."""
-    tree = json.dumps({"tuple": [{"record": [module, name, list(fields)]}]}).encode()
-    return len(tree).to_bytes(8, "big") + tree
+    root = {"tuple": [{"object": 0}]}
+    return payload({"root": root, "objects": [{"type": tag, "fields": fields}], "n_arrays": 0})
+
+
+def written(file, *steps: bytes) -> None:
+    """Write a journal of payloads, whose digests are right."""
+    with Journal(file, "key"):
+        pass
+    with file.open("ab") as out:
+        for step in steps:
+            digest = hashlib.blake2b(step, digest_size=16).digest()
+            out.write(len(step).to_bytes(8, "big") + digest + step)
 
 
 class Harmful:
@@ -82,34 +106,29 @@ class Harmful:
 
 
 @pytest.mark.parametrize(
-    "payload",
+    "step",
     [
         pickle.dumps((Harmful(),)),
-        named("os", "mkdir", "harm"),
-        named("colabel.core.journal", "Journal", "harm", "key"),
-        named("colabel.learn.chunks.chunked_data", "Journal", "harm", "key"),
-        named("colabel.learn.linear", "np", "harm"),
-        named("colabel.learn.nowhere", "Path", "harm"),
-        named("colabel.learn..", "Path", "harm"),
-        named("colabel.labels.space", "LabelSpace", 1, 2),
-        to_bytes([1, 2]),
+        named("os:mkdir", name="harm"),
+        named("colabel.core.journal:Journal", path="harm", key="key"),
+        named("colabel.learn.chunks.chunked_data:Journal", path="harm", key="key"),
+        named("colabel.learn.conditional:np", name="harm"),
+        named("colabel.learn.nowhere:Path", name="harm"),
+        named("colabel.learn..:Path", name="harm"),
+        named("colabel.labels.space:LabelSpace", names=1, classes=2),
+        named("colabel.labels.space:SeenLabels", harm=1),
+        payload({"root": {"tuple": [{"foreign": 0}]}, "objects": [], "n_arrays": 0}),
+        payload({"root": [1, 2], "objects": [], "n_arrays": 0}),
+        payload("[" * 100_000),
         b"",
         bytes(8),
-        (2**63).to_bytes(8, "big") + b"{}",
-        to_bytes((np.ones(3),))[:-8],
-        b"[" * 100_000,
     ],
 )
-def test_nothing_is_run(tmp_path, monkeypatch, payload):
+def test_nothing_is_run(tmp_path, monkeypatch, step):
     monkeypatch.chdir(tmp_path)
-    file = tmp_path / "j"
-    with Journal(file, "key"):
-        pass
-    digest = hashlib.blake2b(payload, digest_size=16).digest()
-    with file.open("ab") as out:
-        out.write(len(payload).to_bytes(8, "big") + digest + payload)
-    with pytest.raises(JournalError, match="remove it"):
-        Journal(file, "key")
+    written(tmp_path / "j", step)
+    with pytest.raises(JournalError, match=r"holds what no fit has written .*remove it"):
+        Journal(tmp_path / "j", "key")
     assert not (tmp_path / "harm").exists()
 
 
@@ -117,23 +136,33 @@ def test_a_matrix_whose_indices_lie_outside(tmp_path):
     """Compiled code would read there."""
     rows = sparse.csr_array(np.eye(3))
     rows.indices[0] = 1000
-    with pytest.raises(ValueError, match="no plain values"):
-        from_bytes(to_bytes(rows))
-
-
-@pytest.mark.parametrize("value", [object(), np.load, Harmful(), b"bytes", {1: object()}])
-def test_only_journal_are_written(value):
-    with pytest.raises(TypeError, match="no plain value"):
-        to_bytes((value,))
+    with Journal(tmp_path / "j", "key") as journal:
+        journal.add((rows,))
+    with pytest.raises(JournalError, match="indices holds numbers that are not between"):
+        Journal(tmp_path / "j", "key")
 
 
 @pytest.mark.parametrize(
-    "value", [1.5, float("inf"), 2**70, {"a": (1, [2])}, {1, 2}, np.int32(3), np.array("x")]
+    "value", [object(), np.load, Harmful(), b"bytes", {1: object()}, {1, 2}, KNeighborsClassifier()]
 )
-def test_values_of_every_kind(value):
-    found = from_bytes(to_bytes(value))
+def test_only_plain_data_are_written(tmp_path, value):
+    with (
+        Journal(tmp_path / "j", "key") as journal,
+        pytest.raises(CannotBeWrittenError, match="no plain data"),
+    ):
+        journal.add((value,))
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, float("inf"), 2**70, {"a": (1, [2])}, np.array([np.nan]), np.array("x")]
+)
+def test_values_of_every_kind(tmp_path, value):
+    with Journal(tmp_path / "j", "key") as journal:
+        journal.add((value,))
+    with Journal(tmp_path / "j", "key") as journal:
+        (found,) = journal.next()
     assert type(found) is type(value)
-    assert found == value
+    np.testing.assert_equal(found, value)
 
 
 @pytest.mark.parametrize("length", [2**64 - 1, 2**62, 2**40])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import colabel
-from colabel.core.schema import NotAsDeclaredError, checked, declared_by_tag
+from colabel.core.schema import DECLARED, NotAsDeclaredError, checked
 from tests.fuzz import limits
 from tests.fuzz.cases import CASES, asked, model_files
 
@@ -103,6 +103,6 @@ def test_what_goes_wrong_is_told(what, told, monkeypatch):
 
 def test_what_fuzzing_found_is_refused():
     space = {"names": ("a",), "kind": "vector", "members": ()}
-    checked(declared_by_tag("label-space"), {**space, "classes": (np.array([0.0, 2.0]),)})
+    checked(DECLARED["label-space"], {**space, "classes": (np.array([0.0, 2.0]),)})
     with pytest.raises(NotAsDeclaredError, match="no classes"):
-        checked(declared_by_tag("label-space"), {**space, "classes": (np.array([0.0, 0.5]),)})
+        checked(DECLARED["label-space"], {**space, "classes": (np.array([0.0, 0.5]),)})

@@ -15,12 +15,23 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.decomposition import PCA
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.svm import LinearSVC
 
 import colabel
@@ -137,6 +148,26 @@ def models() -> dict[str, Callable[[], Any]]:
         ).fit(X, V),
         "pipeline-pca": lambda: make_pipeline(
             MinMaxScaler(), PCA(2), MaxAbsScaler(), colabel.CTBN(**quick)
+        ).fit(X, Y),
+        "pipeline-columns": lambda: make_pipeline(
+            ColumnTransformer(
+                [
+                    ("filled", make_pipeline(SimpleImputer(), RobustScaler()), [0, 1]),
+                    ("values", OneHotEncoder(handle_unknown="ignore"), slice(1, 2)),
+                    (
+                        "ranks",
+                        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=9),
+                        [2],
+                    ),
+                    ("curves", SplineTransformer(3, degree=2), [2]),
+                ],
+                remainder="passthrough",
+                sparse_threshold=0.0,
+            ),
+            colabel.BinaryRelevance(C=1.0),
+        ).fit(X, Y),
+        "pipeline-svd": lambda: make_pipeline(
+            Normalizer(), TruncatedSVD(2), colabel.BinaryRelevance(estimator=BernoulliNB())
         ).fit(X, Y),
         "kernel": lambda: make_pipeline(
             colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)

@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import colabel
-from colabel.core.schema import all_declared, declared_by_tag
+from colabel.core.schema import DECLARED
 from colabel.saving import ModelFileError, describe_model
 from tests.platforms import with_pipes
 from tests.saving.files import (
@@ -35,12 +35,10 @@ from tests.saving.files import (
 
 
 def test_declared_types_are_classes_of_known_packages():
-    for declared in all_declared():
+    for declared in DECLARED.values():
         assert isinstance(declared.type, type)
         package = declared.type.__module__.partition(".")[0]
         assert package in ("colabel", "sklearn", "scipy", "numpy", "tests", "builtins"), declared
-    tags = [declared.tag for declared in all_declared()]
-    assert len(tags) == len(set(tags))
 
 
 @pytest.mark.parametrize("tag", ["os.system", "subprocess.Popen", "colabel.cli.main", 7, None, []])
@@ -176,7 +174,7 @@ def _without_parameters(file):
     def older(tree):
         nonlocal n_removed
         for entry in tree["objects"]:
-            defaults = declared_by_tag(entry["type"]).defaults
+            defaults = DECLARED[entry["type"]].defaults
             for name in entry["fields"].keys() & defaults.keys():
                 value = defaults[name]
                 plain = value is None or isinstance(value, bool | int | float | str)

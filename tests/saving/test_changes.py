@@ -13,7 +13,9 @@ import colabel
 from colabel.saving import ModelFileError
 from tests.saving.files import frame, members, models, rewritten, rows, written
 
-VALUES = [None, -1, 2**40, 0.5, "text", [], {"float": "nan"}, {"tuple": [3]}, {"array": 0}]
+# among them values that cannot be hashed: scikit-learn looks for some settings in sets
+PLAIN = [None, -1, 2**40, 0.5, "text", []]
+VALUES = [*PLAIN, {"float": "nan"}, {"tuple": [3]}, {"tuple": [[]]}, {"dict": []}, {"array": 0}]
 ARRAYS = {
     "shorter": lambda a: a[:-1],
     "deeper": lambda a: a[None],

@@ -177,16 +177,14 @@ def fits_afresh(fit: Method) -> Method:
 
 
 def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the model inside pipelines and searches, and rows X as it takes them."""
+    """Return the model inside pipelines and searches, and rows X (or None) as it takes them."""
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        if isinstance(model, Pipeline):
-            X = model[:-1].transform(X) if len(model) > 1 else X
+        if isinstance(model, Pipeline) and len(model) > 1 and X is not None:
+            X = model[:-1].transform(X)
         model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model, X
 
 
 def model_inside(model: Any) -> Any:
     """Return the model inside pipelines and fitted searches."""
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
-    return model
+    return unwrapped(model, None)[0]

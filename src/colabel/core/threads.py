@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 import joblib
@@ -19,10 +19,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@lru_cache(maxsize=1)
-def _thread_pools() -> ThreadpoolController:
-    # Looking for the loaded libraries takes milliseconds, so it is done once.
-    return ThreadpoolController()
+# Looking for the loaded libraries takes milliseconds, so it is done once.
+_thread_pools = cache(ThreadpoolController)
 
 
 class _OneBlasThread:
