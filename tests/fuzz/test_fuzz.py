@@ -93,10 +93,9 @@ def hoard(rng, folder):
     ],
 )
 def test_what_goes_wrong_is_told(what, told, monkeypatch):
-    monkeypatch.setattr(limits, "SECONDS_PER_CASE", 0.3)
-    monkeypatch.setattr(limits, "PATIENCE", 2 if what is wait else 60)
     monkeypatch.setitem(CASES, "what", what)
-    found = list(limits.outcomes("what", 0, 0, 2))
+    patience = 2 if what is wait else 60
+    found = list(limits.outcomes("what", 0, 0, 2, seconds=0.3, patience=patience))
     assert [case for case, _ in found] == [0, 1]
     assert all(told in outcome for _, outcome in found), found
 

@@ -261,10 +261,11 @@ def with_array(file: Path, name: str, array: Any) -> Path:
     return rewritten(file, {**members(file), name: buffer.getvalue()})
 
 
-def field_array(file: Path, tag: str, field: str) -> str:
-    """Name of the member that holds a field of the first object of a type."""
+def with_field(file: Path, tag: str, field: str, change: Callable[[Any], Any]) -> Path:
+    """Change the array that is a field of the first object of a type."""
     tree = json.loads(members(file)["model.json"])
-    return f"arrays/{objects_of(tree, tag)[0][field]['array']}.npy"
+    name = f"arrays/{objects_of(tree, tag)[0][field]['array']}.npy"
+    return with_array(file, name, change(arrays_of(file)[name].copy()))
 
 
 def refused(file: Path, match: str) -> None:

@@ -35,11 +35,11 @@ from colabel.core.schema import (
     is_unicode,
 )
 
-# An object may hold others, those again others: so deep, and so many if each were written out.
+# Limits on how deep objects are nested, and on their number if each were written out.
 _DEEPEST = 60
 _MOST_NAMED = 1_000_000
-# What colabel writes names an object or an array once or twice. A file that names the same ones
-# again and again would have them checked, and asked, as often: work beyond what its size allows.
+# Files of colabel name an object or an array once or twice. A file that names the same one again
+# and again would have it checked and asked as often: more work than the size of the file suggests.
 MOST_TIMES = 20
 SPARE_OBJECTS = 1_000
 _SPARE_BYTES = 1 << 26
@@ -49,7 +49,7 @@ _SCALARS = {each.__name__: each for each in (*np.sctypeDict.values(), np.number,
 
 
 class CannotBeWrittenError(ValueError):
-    """An object is no data; the message names it and its place."""
+    """An object is not plain data; the message names it and its place."""
 
 
 class Written:
@@ -145,7 +145,7 @@ _MOST_BRACKETS = 1_000_000  # an empty list of two characters takes 64 bytes
 
 
 def write_archive(stream: IO[bytes], content: Written, others: dict[str, str | bytes]) -> None:
-    """Write all members of an archive: other ones, by name, beside the content."""
+    """Write the content and other members, given by name, to an archive."""
     with ZipFile(stream, "w", compression=ZIP_STORED) as archive:
         for name, other in others.items():
             archive.writestr(name, other)
@@ -157,7 +157,7 @@ def write_archive(stream: IO[bytes], content: Written, others: dict[str, str | b
 
 
 class Archive:
-    """The members of an archive, looked at before any is unpacked."""
+    """The members of an archive, which are checked before any is unpacked."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.n_bytes = stream.seek(0, os.SEEK_END)
@@ -238,7 +238,7 @@ class Archive:
                 if node.declared is None
                 else node.declared.make({k: _with_made(v) for k, v in node.fields.items()})
             )
-            # a model's own sentences about its parameters, as at the start of fit
+            # what annotations cannot say of parameters, as at the start of fit
             getattr(node.made, "_check_parameters", lambda: None)()
         return _with_made(reader.root)
 
@@ -248,7 +248,7 @@ def _no_constant(name: str) -> Any:
 
 
 class _Reader:
-    """The first pass: every object checked, none made."""
+    """The first pass, which checks every object and makes none."""
 
     def __init__(
         self, tree: Any, arrays: Sequence[NDArray[Any]], by_tag: Callable[[str], Declared]

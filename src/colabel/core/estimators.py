@@ -1,4 +1,4 @@
-"""Estimators: parameters that are described once, fits that start afresh, models inside others."""
+"""Parts of all estimators: inherited parameters, fits that start afresh, models inside others."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class Parameters:
 
 
 def _naming_unknown(cls: Any) -> Callable[..., None]:
-    """Let a constructor say which parameters there are when it is given another."""
+    """Let a constructor that is given an unknown parameter list those that it has."""
     init: Callable[..., None] = cls.__init__
     signature = inspect.signature(init)
 
     def place(parameter: inspect.Parameter) -> tuple[Any, int]:
-        """Positional parameters first, then those of the class itself before its bases'."""
+        """Sort positional parameters first, then those of the class before those of its bases."""
         named = [parameter.name in vars(c).get("__annotations__", ()) for c in cls.__mro__]
         by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY and any(named)
         return parameter.kind, named.index(True) if by_name else 0

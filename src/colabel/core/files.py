@@ -1,4 +1,4 @@
-"""Files that are either there as a whole or not at all, and folders that are there for a while."""
+"""Files that are written completely or not at all, and temporary folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def check_not_input(output: Path | None, *inputs: Path | None) -> None:
-    """Raise ValueError if what is to be written would take the place of what is read.
+    """Raise ValueError if an output file would overwrite one of the inputs.
 
     Examples
     --------
@@ -35,8 +35,8 @@ def check_not_input(output: Path | None, *inputs: Path | None) -> None:
 def written_whole(path: Path) -> Iterator[Path]:
     """Give an empty file in a hidden folder beside `path`, which takes its place at the end.
 
-    A symbolic link is followed: what it leads to is replaced, not the link. What is there and is
-    no regular file (a folder, a device, a pipe) is refused with an OSError. A process that is
+    A symbolic link is followed: its target is replaced, not the link. A folder, a device or a pipe
+    of that name raises an OSError. A process that is
     asked to end (SIGTERM) removes the hidden folder first.
 
     Examples
@@ -85,8 +85,7 @@ def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
     >>> parent.cleanup()
     """
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
-        # only where nobody else has said what a request to end means, and in the main thread,
-        # which alone may say so
+        # only the main thread may set a signal handler, and one that is set already stays
         main = threading.current_thread() is threading.main_thread()
         if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             yield Path(folder)

@@ -1,10 +1,10 @@
-"""Results of the steps of a long computation, in a file, so that it can go on where it was stopped.
+"""A file of the results of a long computation, which can then go on where it was stopped.
 
-The computation must be deterministic: begun again it asks for the same steps in the same order, and
-is given the results that are there instead of computing them. They are written as model files are
-(`colabel.core.content`), so that reading them runs nothing: numbers, texts, arrays, CSR matrices,
-lists, tuples, dictionaries, objects of declared types, and the records (named tuples and
-dataclasses) of some packages of this library.
+The computation must be deterministic: when it starts again, it asks for the same steps in the same
+order, and receives the recorded results instead of computing them. They are written as model files
+are (`colabel.core.content`), so that reading them runs nothing. They may hold numbers, texts,
+arrays, CSR matrices, lists, tuples, dictionaries, objects of declared types, and the records (named
+tuples and dataclasses) of some packages of this library.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Journal:
     ----------
     path : Path
     key : str
-        What is computed of what: a file of another key is refused. What a stopped process has left
-        incomplete at the end of the file is cut off.
+        Describes the computation and its data: a file with another key is refused. An incomplete
+        result at the end of the file, which a stopped process has left, is cut off.
 
     Examples
     --------
@@ -83,11 +83,11 @@ class Journal:
         self.n_recorded = len(results)
 
     def next(self) -> tuple[Any, ...] | None:
-        """Return the next result that is there; None when all were returned."""
+        """Return the next recorded result; None after the last."""
         return next(self._recorded, None)
 
     def add(self, result: tuple[Any, ...]) -> None:
-        """Write the result of another step; CannotBeWrittenError for what is no plain data."""
+        """Write the result of another step; CannotBeWrittenError unless it is plain data."""
         out = io.BytesIO()
         content = Written(result, lambda value: declared_for(value) or _record(type(value)))
         if content.foreign:
@@ -121,7 +121,7 @@ def _framed(file: BinaryIO) -> bytes | None:
 
 def _result(payload: bytes, path: Path) -> tuple[Any, ...]:
     try:
-        # of foreign types there are none: any is out of range
+        # there are no objects of foreign types: every position is out of range
         result = Archive(io.BytesIO(payload)).made(().__getitem__, _by_tag)
         if not isinstance(result, tuple):
             raise ValueError(f"a {type(result).__name__}")

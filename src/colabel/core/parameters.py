@@ -1,4 +1,4 @@
-"""Checks of parameters, rows and weights, each with a sentence that says what to do instead."""
+"""Checks of parameters, rows and weights; each error says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -64,12 +64,13 @@ def check_integer(name: str, value: object, least: int, otherwise: str = "") -> 
 def check_annotated(estimator: Any) -> None:
     """Raise ValueError for the first parameter that is not what its annotation says.
 
-    These are flags, names (``Literal``), whole numbers of at least something (``Between``), and
-    numbers that are positive or at least not negative; what else a number may be, such as None, the
-    annotation says too. The limits above are for files alone.
+    Checked are flags (``bool``), names (``Literal``), the lower limits of integers (``Between``)
+    and numbers that are positive or not negative. Upper limits of integers hold for files alone.
     """
     declared = declared_base(type(estimator))
-    for name in declared.defaults if declared else ():
+    if declared is None:
+        return
+    for name in declared.defaults:
         value, (kinds, marks) = getattr(estimator, name), parts_of(declared.fields[name])
         literals = [kind for kind in kinds if get_origin(kind) is Literal]
         words = [word for kind in literals for word in get_args(kind)]
@@ -88,7 +89,7 @@ def check_annotated(estimator: Any) -> None:
 
 
 def check_jobs(n_jobs: object) -> None:
-    """Raise ValueError unless a number of threads or workers is one, or None."""
+    """Raise ValueError unless `n_jobs` is a number of threads or workers, or None."""
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not whole or n_jobs == 0):
         raise ValueError(
@@ -123,7 +124,7 @@ def check_magnitude(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -
     values = X.data if is_sparse(X) else X
     if not values.size:
         return
-    # NaN, which some models take, is larger than nothing: there may be nothing else
+    # NaN, which some models take, is left out unless there is nothing else
     largest = float(np.fmax.reduce(values, axis=None))
     smallest = float(np.fmin.reduce(values, axis=None))
     if largest > most or smallest < -most:
@@ -159,7 +160,7 @@ def _first(X: Any, names: Any, marked: Flags) -> tuple[float, int, str]:
 
 
 def check_weight_range(weight: Array) -> None:
-    """Raise ValueError for weights (n,) so small or large that counting with them is noise."""
+    """Raise ValueError for weights (n,) so small or large that sums of them lose precision."""
     low, high = _WEIGHTS
     positive = weight[weight > 0]
     worst = positive.max() if positive.max() > high else positive.min()
@@ -171,7 +172,7 @@ def check_weight_range(weight: Array) -> None:
 
 
 def checked_weights(sample_weight: Any, X: Any) -> Array:
-    """Weights (n,) of rows, some of them positive; ValueError where they are none."""
+    """Return the weights (n,) of rows; ValueError unless they are weights, not all of them zero."""
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     given = 1.0 if sample_weight is None else sample_weight
     if isinstance(given, Real):
@@ -227,7 +228,7 @@ def check_no_text(X: Any) -> None:
 
 
 def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Columns that may hold something else than numbers, with what they are called."""
+    """Yield the name and the values of each column that may hold something other than numbers."""
     if is_sparse(X):
         return
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
@@ -249,7 +250,7 @@ def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is text that says no number."""
+    """Whether a value is text that cannot be read as a number."""
     if not isinstance(value, str | bytes):
         return False
     try:

@@ -20,7 +20,7 @@ _DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 @contextmanager
 def deadline(at: float) -> Iterator[None]:
-    """Let loops inside that call `check_deadline` end once `time.monotonic()` is past `at`.
+    """Let loops that call `check_deadline` stop as soon as `time.monotonic()` is past `at`.
 
     Examples
     --------
@@ -96,7 +96,7 @@ pass_counter = partial(row_counter, of_passes=True)
 
 @contextmanager
 def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advance]:
-    """Give a function to be called after each of `total` steps; see `deadline`, too.
+    """Give a function to be called after each of `total` steps; it also checks the `deadline`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a stored object must hold, said by the annotations of its class.
+"""Annotations that say what a stored object must hold, and the checks that follow from them.
 
 A class that may stand in a model file is decorated by `stored` with a short tag, which is what
 files call it. Its annotations say the rest: types, and behind them in `Annotated` the shape and
@@ -57,7 +57,7 @@ Dims = dict[str, Any]
 Fields = dict[str, Any]
 Class = TypeVar("Class", bound=type)
 
-# Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
+# The product of two larger numbers would leave the range of doubles.
 LARGEST = 1e150
 _ROUNDING = 1e-6
 
@@ -73,7 +73,7 @@ def check_that(holds: Any, reason: str) -> None:
 
 
 def _require(holds: Any, value: Any, where: str, wanted: str) -> None:
-    """Raise unless something holds; the message, which may be long to make, only then."""
+    """Raise unless something holds; the message is formatted only in that case."""
     if not holds:
         raise NotAsDeclaredError(f"{where} is {reprlib.repr(value)}, not {wanted}")
 
@@ -97,7 +97,7 @@ class Unchecked:
 
 
 class _UnknownSizeError(NotAsDeclaredError):
-    """A size is asked for that no field has given yet: the field is checked after the others."""
+    """A size is not known yet: the field that needs it is checked after the others."""
 
 
 def size_of(size: str, dims: Dims) -> Any:
@@ -111,7 +111,7 @@ def size_of(size: str, dims: Dims) -> Any:
 
 
 def bind(dims: Dims, size: int | str, found: Any, where: str) -> None:
-    """Require that a size is the one found; a name that has no size yet gets it.
+    """Require that a size is as found; a name without a size gets it.
 
     Parameters
     ----------
@@ -153,10 +153,10 @@ class Between:
     def check(self, value: Any, dims: Dims, where: str) -> None:
         if isinstance(value, np.ndarray):
             value = value[~np.isnan(value)] if self.nan else value
-            ends = (value.min().item(), value.max().item()) if value.size else ()  # NaN if one is
+            ends = [value.min().item(), value.max().item()] if value.size else []  # NaN if one is
             said = f"{where} holds numbers that are"
         else:
-            ends, said = (value,), f"{where} is {reprlib.repr(value)},"
+            ends, said = [value], f"{where} is {reprlib.repr(value)},"
         inside = all(self.low <= end <= self.high for end in ends)
         check_that(inside, f"{said} not between {self.low:.16g} and {self.high:.16g}")
 
@@ -263,7 +263,7 @@ class Estimator:
 
 
 def is_unicode(text: Any) -> bool:
-    """Whether something is a text that can be written: half a pair of surrogates is none."""
+    """Whether something is text that can be encoded, without unpaired surrogates."""
     try:
         text.encode()
     except (UnicodeEncodeError, AttributeError):
@@ -277,7 +277,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _is_setting(value: Any) -> bool:
-    # nothing that cannot be hashed: scikit-learn looks settings up in sets
+    # everything here can be hashed, as scikit-learn looks some settings up in sets
     several = value if isinstance(value, tuple) else [value]
     plain = bool | int | float | str | type | np.dtype | None
     return all(isinstance(each, plain) for each in several)
@@ -353,7 +353,7 @@ def check(
             check(each, arguments[1], dims, f"{where}.{key}", shape, marks)
     else:
         kind = _check_single(value, annotation, dims, where, shape)
-        # numbers are finite and whole ones counts, unless a mark says otherwise
+        # numbers are finite and integers are counts, unless a mark says otherwise
         ranged = any(isinstance(mark, Between | Below | Distribution) for mark in marks)
         for mark in marks if ranged or kind not in _RANGES else [_RANGES[kind], *marks]:
             mark.check(value, dims, where)
@@ -577,7 +577,7 @@ def checked(declared: Declared, fields: Fields) -> Dims:
     if unknown:
         raise NotAsDeclaredError(f"{called} has no {unknown[0]}")
     dims: Dims = {}
-    # an estimator that only tells how others are to be made has parameters and nothing else
+    # an estimator that is a template for others has parameters and nothing else
     fitted = not declared.is_estimator or not declared.defaults.keys() >= fields.keys()
     if declared.is_estimator:
         dims["fitted"] = fitted

@@ -1,4 +1,4 @@
-"""Types of SciPy and scikit-learn that a model file may hold, with what they must hold.
+"""Types of SciPy and scikit-learn that a model file may hold, and what they must look like.
 
 They are not ours to annotate: a class beside each says what its fields are (`colabel.core.schema`).
 An estimator that is not listed, or whose settings are (a vectorizer that opens files or splits
@@ -233,7 +233,7 @@ _WORDS = CountVectorizer().token_pattern
 
 
 def _splits_words_as_usual(vectorizer: Any) -> bool:
-    """No function and no pattern of its own, no files: what scikit-learn does by itself."""
+    """Whether a vectorizer reads no files and has no function or pattern of its own."""
     given = [vectorizer.tokenizer, vectorizer.preprocessor, vectorizer.vocabulary]
     return (
         given == [None] * 3
@@ -310,7 +310,7 @@ class _ColumnTransformer(_Features):
 
 
 def _n_columns(columns: Any, n_features: int, names: Any) -> int:
-    """How many columns a transformer takes: by position, by name, or by flags."""
+    """Count the columns that a transformer takes, given by position, by name, or by flags."""
     if isinstance(columns, slice):
         ends = [end for end in (columns.start, columns.stop) if isinstance(end, str)]
         schema.check_that(not ends, "a transformer takes columns from one name to another")
@@ -349,7 +349,7 @@ class _Pipeline:
             schema.check_that(
                 fits, "a step of the pipeline makes other features than the next one takes"
             )
-        # the whole takes what its first step takes, and is of its last what that is
+        # the pipeline takes what its first step takes, and answers as its last step does
         of_the_last = ("d", "sizes", "k", "made")
         dims.update({name: last.dims[name] for name in of_the_last if name in last.dims})
         known = [step.dims["fitted"] for step in steps if "fitted" in step.dims]
@@ -383,7 +383,7 @@ def _make_forest(cls: Any, fields: schema.Fields) -> Any:
     if "forest_" not in fields:
         return cls(**fields)
     made = PlainForest()
-    vars(made).update({name: fields[name] for name in _PLAIN})
+    made.__dict__.update({name: fields[name] for name in _PLAIN})
     return made
 
 

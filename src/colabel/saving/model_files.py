@@ -216,7 +216,7 @@ def _loaded(archive: content.Archive, file: str, trusted: Sequence[str]) -> Any:
 
 @contextmanager
 def _opened(path: str | PathLike[str]) -> Iterator[content.Archive]:
-    """Open a file that is a file; a pickle is told at once."""
+    """Open a regular file as an archive; a pickle is recognised by its first byte."""
     file = Path(path)
     try:
         mode = file.stat().st_mode  # reading a device may never end
@@ -237,7 +237,7 @@ def _opened(path: str | PathLike[str]) -> Iterator[content.Archive]:
 
 @contextmanager
 def _readable(file: str) -> Iterator[None]:
-    """Turn whatever a damaged file raises into a sentence."""
+    """Turn any error that a damaged file raises into a sentence."""
     try:
         yield
     except ModelFileError:
@@ -274,7 +274,7 @@ def _manifest_of(archive: content.Archive, file: str) -> dict[str, Any]:
 
 
 def _space_of(model: Any, what: str, file: str | None = None) -> LabelSpace:
-    """Return the label space of a fitted model, or refuse what is not one."""
+    """Return the label space of a fitted model; ModelFileError for anything else."""
     last = model.model if isinstance(model, TableModel) else model
     if isinstance(last, Pipeline):
         last = last.steps[-1][-1] if last.steps else None
