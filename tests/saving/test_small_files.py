@@ -100,7 +100,7 @@ def test_one_large_array_named_again_and_again_is_refused(tmp_path):
 
 
 def with_root(file, root):
-    """Write what JSON writes in another way: as long as memory lasts."""
+    """Write a file whose root is another JSON text."""
     content = members(file)
     tree = json.loads(content["model.json"]) | {"root": "HERE"}
     content["model.json"] = json.dumps(tree).encode().replace(b'"HERE"', root)
