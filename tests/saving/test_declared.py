@@ -35,7 +35,7 @@ def first_is(value):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 def test_numbers_that_are_none(file, value):
-    with_field(file, "fitted-tasks", "coef", first_is(value))
+    with_field(file, "linear-tasks", "coef", first_is(value))
     refused(file, "in a FittedTasks, coef holds numbers that are not between")
 
 
