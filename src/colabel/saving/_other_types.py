@@ -196,6 +196,7 @@ class _Imputer(_Features):
 
     @staticmethod
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
+        fields.setdefault("_fill_dtype", fields["_fit_dtype"])  # of older versions of scikit-learn
         known = [value is not None and value == value for value in fields["statistics_"].tolist()]
         dims["made"] = len(known) if fields["keep_empty_features"] else sum(known)
         if fields["indicator_"] is not None:
@@ -270,6 +271,8 @@ class _Vectorizer:
         schema.bind(dims, "made", len(fields["vocabulary_"]), "vocabulary_")
         places = sorted(fields["vocabulary_"].values()) == list(range(dims["made"]))
         schema.check_that(places, "vocabulary_ gives two words one column, or a column none")
+        there = "use_idf" not in fields or "_tfidf" in fields
+        schema.check_that(there, "it has lost its _tfidf")
         schema.check_that(fields["token_pattern"] == _WORDS, "token_pattern is not scikit-learn's")
 
 
