@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import logging
 import os
 import pickle
 import subprocess
@@ -15,8 +14,7 @@ import numba
 import pytest
 
 import colabel
-from colabel.core import compiling
-from colabel.core.compiling import njit, told_when_compiling
+from colabel.core.compiling import MESSAGE, njit, told_when_compiling
 from colabel.core.exponential import exp_of_negative
 
 
@@ -41,12 +39,21 @@ def from_numba(x: float) -> float:
     return five_times(x)
 
 
-def test_kernels_are_made_at_their_first_call():
-    once = njit(nogil=True)(lambda x: x + 1)
-    assert once._compiled is None
+def compiled(module: str = "colabel.somewhere") -> object:
+    """Compile a new function that says to be of a module."""
+
+    def one_more(x: int) -> int:
+        return x + 1
+
+    one_more.__module__ = module
+    kernel = njit(nogil=True)(one_more)
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(once, [1] * 8)) == {2}
-    assert once._compiled is once._made()
+        assert set(pool.map(kernel, [1] * 8)) == {2}
+    return kernel
+
+
+def test_kernels_are_made_once():
+    assert len(compiled().signatures) == 1
     assert (twice.__name__, twice.__doc__) == ("twice", "Two of it.")
 
 
@@ -79,79 +86,48 @@ def test_no_module_imports_numba_when_it_is_imported():
 SOURCE = Path(colabel.__file__).parent
 
 
-def ours() -> None:
-    """A function of this library, as far as its module says."""
-
-
-ours.__module__ = "colabel.somewhere"
-
-
-def theirs() -> None:
-    """A function of somebody else."""
-
-
-@pytest.fixture
-def watch(monkeypatch):
-    watch = compiling._Watch(noticed=0.0)
-    monkeypatch.setattr(compiling, "_WATCH", watch)
-    return watch
-
-
-def test_it_is_told_once(watch):
+def test_it_is_told_once():
     told: list[str] = []
-    with told_when_compiling(told.append):
-        for _ in range(2):
-            watch.start(ours)
-            watch.end()
-    assert told == [compiling.MESSAGE]
+    with told_when_compiling(told.append, 0.0):
+        compiled()
+        compiled()
+    assert told == [MESSAGE]
 
 
-def test_of_several_processes_of_a_command_one_tells(watch):
+@pytest.mark.parametrize(
+    ("module", "noticed"), [("somewhere.else", 0.0), ("colabel.somewhere", 60.0)]
+)
+def test_functions_of_others_and_short_work_are_not_told(module, noticed):
     told: list[str] = []
-    worker = compiling._Watch(noticed=0.0)
-    worker.tell = told.append
-    with told_when_compiling(told.append):
-        for each in (worker, watch):
-            each.start(ours)
-            each.end()
-    assert told == [compiling.MESSAGE]
+    with told_when_compiling(told.append, noticed):
+        compiled(module)
+    assert not told
 
 
-def test_otherwise_it_is_in_the_log(watch, caplog):
-    with caplog.at_level(logging.WARNING, "colabel"):
-        watch.start(ours)
-        watch.end()
-    assert [record.message for record in caplog.records] == [compiling.MESSAGE]
-
-
-def test_functions_of_others_are_not_told(watch):
+def test_of_several_processes_of_a_command_one_tells():
     told: list[str] = []
-    with told_when_compiling(told.append):
-        watch.start(theirs)
-        watch.end()
-        assert not told
-        watch.start(ours)  # and what ours need of others is
-        watch.start(theirs)
-        watch.end()
-    assert told == [compiling.MESSAGE]
-
-
-def test_short_work_is_not_told(watch):
-    watch.noticed = 60.0
-    told: list[str] = []
-    with told_when_compiling(told.append):
-        watch.start(ours)
-        watch.end()
+    with told_when_compiling(told.append, 0.0):
+        Path(os.environ["COLABEL_TOLD_OF_COMPILING"]).touch()  # as another process does
+        compiled()
     assert not told
 
 
 SCRIPT = """
-from colabel.core import compiling
-compiling._WATCH.noticed = 0.0
 import sys
 if sys.argv[1] == "kernel":
+    import logging
+    from colabel.core.compiling import told_when_compiling
     from colabel.core.exponential import exp_of_negative
-    exp_of_negative(-1.0)
+    with told_when_compiling(logging.getLogger("colabel").warning, 0.0):
+        exp_of_negative(-1.0)
+elif sys.argv[1] == "log":
+    import logging, time
+    from colabel.core.compiling import njit
+    logging.basicConfig()
+    def slow(x): return x.argsort()
+    slow.__module__ = "colabel.somewhere"
+    import numpy as np
+    for _ in range(9): njit()(slow)(np.ones(3))
 elif sys.argv[1] == "python":
     import numpy as np
     import colabel
@@ -175,16 +151,20 @@ def said(folder: Path, *words: str) -> str:
 
 
 def test_a_cold_start_says_so_and_a_warm_one_does_not(tmp_path):
-    assert compiling.MESSAGE in said(tmp_path, "kernel")
-    assert compiling.MESSAGE not in said(tmp_path, "kernel")
+    assert MESSAGE in said(tmp_path, "kernel")
+    assert MESSAGE not in said(tmp_path, "kernel")
+
+
+def test_otherwise_it_is_in_the_log(tmp_path):
+    assert f"WARNING:colabel:{MESSAGE}" in said(tmp_path, "log")
 
 
 def test_the_command_line_says_so_and_a_program_that_needs_the_same_does_not(tmp_path):
     lines = [f"{i % 5},{i % 7},{int(i % 5 > 2)}" for i in range(20)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,tag_c", *lines]))
     words = "fit", "t.csv", "--labels", "tag_c", "--model", "br", "--set", "C=1.0"
-    assert compiling.MESSAGE in said(tmp_path, "cli", *words)
-    assert compiling.MESSAGE not in said(tmp_path, "python")
+    assert MESSAGE in said(tmp_path, "cli", *words)
+    assert MESSAGE not in said(tmp_path, "python")
 
 
 @pytest.mark.parametrize("ending", ["*.nbi", "*.nbc"])
@@ -202,7 +182,7 @@ def test_a_damaged_cache_is_told_in_one_line_and_mended(ending, content, tmp_pat
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there")
-def test_a_full_disk_is_told_in_one_line(watch):
+def test_a_full_disk_is_told_in_one_line():
     """Saving fails at the last moment: what was compiled is used all the same."""
 
     def full(path):
@@ -211,8 +191,8 @@ def test_a_full_disk_is_told_in_one_line(watch):
     kernel = njit(cache=True)(ours_to_keep)
     kernel._cache._cache_file._open_for_write = full
     told = []
-    watch.tell = told.append
-    assert kernel(2.0) == 4.0
+    with told_when_compiling(told.append, 60.0):
+        assert kernel(2.0) == 4.0
     assert len([line for line in told if "No space left" in line]) == 1
 
 

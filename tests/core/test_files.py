@@ -80,39 +80,26 @@ def test_other_threads_may_write(tmp_path):
 
 
 ENDED = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
-from colabel.core.files import written_whole
-with written_whole(Path(sys.argv[1])) as part:
-    part.write_text("half")
-    assert len(list(part.parent.iterdir())) == 1
+from colabel.core.files import scratch_folder, written_whole
+path, is_file = Path(sys.argv[1]), sys.argv[2] == "file"
+with written_whole(path / "file") if is_file else scratch_folder(path, ".rows-") as own:
+    assert len(list(path.iterdir())) == 1
+    if is_file:
+        own.write_text("half")
+    else:
+        (own / "more").mkdir()
+        (own / "more" / "rows.npy").write_text("half")
     os.kill(os.getpid(), signal.SIGTERM)
-    import time; time.sleep(60)
-"""
-
-
-KEPT_FOR_A_WHILE = """
-import os, signal, sys
-from pathlib import Path
-from colabel.core.files import scratch_folder
-with scratch_folder(Path(sys.argv[1]), ".rows-") as folder:
-    (folder / "more").mkdir()
-    (folder / "more" / "rows.npy").write_text("half")
-    os.kill(os.getpid(), signal.SIGTERM)
-    import time; time.sleep(60)
+    time.sleep(60)
 """
 
 
 @with_signals
-def test_a_process_asked_to_end_leaves_no_folder_behind(tmp_path):
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_process_asked_to_end_leaves_nothing_behind(what, tmp_path):
     """A fit of parts left all of its rows in a hidden folder."""
-    done = subprocess.run([sys.executable, "-c", KEPT_FOR_A_WHILE, str(tmp_path)], timeout=60)
-    assert done.returncode == -signal.SIGTERM
-    assert not list(tmp_path.iterdir())
-
-
-@with_signals
-def test_a_process_asked_to_end_leaves_nothing_behind(tmp_path):
-    done = subprocess.run([sys.executable, "-c", ENDED, str(tmp_path / "file")], timeout=60)
+    done = subprocess.run([sys.executable, "-c", ENDED, str(tmp_path), what], timeout=60)
     assert done.returncode == -signal.SIGTERM
     assert not list(tmp_path.iterdir())

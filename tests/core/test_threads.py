@@ -23,20 +23,16 @@ def test_threads_asked_for():
     assert n_threads(-1) == joblib.cpu_count()
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("1", 1), ("0", 1), ("2", 2), ("999", 4)])
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("1", 1), ("0", 1), ("2", 2), ("999", 4), (None, 4), ("", 4), ("many", 4)],
+)
 def test_default_threads_obey_omp_num_threads(monkeypatch, limit, expected):
-    monkeypatch.setattr(joblib, "cpu_count", lambda: 4)
-    monkeypatch.setenv("OMP_NUM_THREADS", limit)
-    assert n_threads(None) == expected
-
-
-@pytest.mark.parametrize("limit", [None, "", "many"])
-def test_default_threads_are_all_cores(monkeypatch, limit):
     monkeypatch.setattr(joblib, "cpu_count", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if limit is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", limit)
-    assert n_threads(None) == 4
+    assert n_threads(None) == expected
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 8])

@@ -21,14 +21,16 @@ import numpy as np
 
 from tests.fuzz.cases import CASES
 
-SECONDS_PER_CASE = 5
 MEMORY = 1 << 30
-PATIENCE = 120  # seconds by the clock, on a machine that may be busy
 CAN_LIMIT = sys.platform == "linux"
 
 
-def outcomes(kind: str, seed: int, first: int, count: int) -> Iterator[tuple[int, str]]:
+def outcomes(
+    kind: str, seed: int, first: int, count: int, *, seconds: float = 5, patience: float = 120
+) -> Iterator[tuple[int, str]]:
     """Run cases in a child; after a crash or a hang go on behind it in another.
+
+    A case has so many CPU seconds, and so many by the clock, on a machine that may be busy.
 
     Yields
     ------
@@ -40,16 +42,16 @@ def outcomes(kind: str, seed: int, first: int, count: int) -> Iterator[tuple[int
     while first < end:
         ours, theirs = multiprocessing.Pipe(duplex=False)
         child = multiprocessing.get_context("fork").Process(
-            target=_child, args=(kind, seed, first, end, theirs)
+            target=_child, args=(kind, seed, first, end, seconds, theirs)
         )
         child.start()
         theirs.close()
         alive = True
         while first < end and alive:
             try:
-                outcome = ours.recv() if ours.poll(PATIENCE) else "hang"
+                outcome = ours.recv() if ours.poll(patience) else "hang"
             except EOFError:
-                child.join(SECONDS_PER_CASE)
+                child.join(patience)
                 outcome = f"crash, exit code {child.exitcode}"
             yield first, outcome
             first += 1
@@ -64,22 +66,22 @@ def repeat_command(kind: str, seed: int, case: int) -> str:
     return f"python -m tests.fuzz {kind} --seed {seed} --first {case} --cases 1"
 
 
-def _child(kind: str, seed: int, first: int, end: int, answers: Connection) -> None:
+def _child(kind: str, seed: int, first: int, end: int, seconds: float, answers: Connection) -> None:
     resource: Any = importlib.import_module("resource")
     faulthandler.enable()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    signal.signal(signal.SIGPROF, _too_long)
+
+    def too_long(*_: object) -> None:
+        raise TimeoutError(f"a case took longer than {seconds} CPU seconds")
+
+    signal.signal(signal.SIGPROF, too_long)
     with tempfile.TemporaryDirectory() as folder:
         for case in range(first, end):
-            signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CASE)
+            signal.setitimer(signal.ITIMER_PROF, seconds)
             try:
                 outcome = CASES[kind](np.random.default_rng([seed, case]), Path(folder))
             except BaseException:
                 outcome = traceback.format_exc()
             signal.setitimer(signal.ITIMER_PROF, 0)
             answers.send(outcome)
-
-
-def _too_long(*_: object) -> None:
-    raise TimeoutError(f"a case took longer than {SECONDS_PER_CASE} CPU seconds")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import colabel
-from colabel.core.schema import NotAsDeclaredError, checked, declared_by_tag
+from colabel.core.schema import DECLARED, NotAsDeclaredError, checked
 from tests.fuzz import limits
 from tests.fuzz.cases import CASES, asked, model_files
 
@@ -93,16 +93,15 @@ def hoard(rng, folder):
     ],
 )
 def test_what_goes_wrong_is_told(what, told, monkeypatch):
-    monkeypatch.setattr(limits, "SECONDS_PER_CASE", 0.3)
-    monkeypatch.setattr(limits, "PATIENCE", 2 if what is wait else 60)
     monkeypatch.setitem(CASES, "what", what)
-    found = list(limits.outcomes("what", 0, 0, 2))
+    patience = 2 if what is wait else 60
+    found = list(limits.outcomes("what", 0, 0, 2, seconds=0.3, patience=patience))
     assert [case for case, _ in found] == [0, 1]
     assert all(told in outcome for _, outcome in found), found
 
 
 def test_what_fuzzing_found_is_refused():
     space = {"names": ("a",), "kind": "vector", "members": ()}
-    checked(declared_by_tag("label-space"), {**space, "classes": (np.array([0.0, 2.0]),)})
+    checked(DECLARED["label-space"], {**space, "classes": (np.array([0.0, 2.0]),)})
     with pytest.raises(NotAsDeclaredError, match="no classes"):
-        checked(declared_by_tag("label-space"), {**space, "classes": (np.array([0.0, 0.5]),)})
+        checked(DECLARED["label-space"], {**space, "classes": (np.array([0.0, 0.5]),)})

@@ -8,19 +8,31 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.decomposition import PCA
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.svm import LinearSVC
 
 import colabel
@@ -64,114 +76,96 @@ def table_model(model: Any) -> TableModel:
     return TableModel.fit(model, features, choose_columns(features), read_labels(frame(), ["tags"]))
 
 
+# of these, labels of three and two values are learned
+OF_VARIABLES = {
+    *("br-variables", "br-logistic", "br-forest", "forest-features", "pcc", "ctbn", "mot", "cml"),
+    *("cdn-variables", "lds", "ebn", "forest", "stack", "conformal-folds", "pipeline-bins"),
+    *("calibrated", "pcc-nb", "stacked-nb"),
+}
+
+
 def models() -> dict[str, Callable[[], Any]]:
     """Fitted models by name: every estimator, and every kind of part it can have."""
-    quick = {"C": 1.0, "random_state": 0}
-    X, Y, V = rows(), labels(), labels("variables")
-    made: dict[str, Callable[[], Any]] = {
-        "br": lambda: colabel.BinaryRelevance(C=1.0).fit(X, Y),
-        "br-variables": lambda: colabel.BinaryRelevance(C=1.0).fit(X, V),
-        "br-nb": lambda: colabel.BinaryRelevance(estimator=GaussianNB()).fit(X, Y),
-        "br-logistic": lambda: colabel.BinaryRelevance(
-            estimator=make_pipeline(StandardScaler(), LogisticRegression())
-        ).fit(X, V),
-        "br-forest": lambda: colabel.BinaryRelevance(
-            estimator=RandomForestClassifier(3, random_state=0)
-        ).fit(X, V),
-        "forest-features": lambda: make_pipeline(
-            colabel.ForestFeatures(3, random_state=0), colabel.BinaryRelevance(C=1.0)
-        ).fit(X, V),
-        "cc": lambda: colabel.ClassifierChain(**quick).fit(X, Y),
-        "pcc": lambda: colabel.ProbabilisticClassifierChain(**quick).fit(X, V),
-        "ecc": lambda: colabel.EnsembleOfChains(3, **quick).fit(X, Y),
-        "ctbn": lambda: colabel.CTBN(**quick).fit(X, V),
-        "mot": lambda: colabel.MixtureOfTrees(2, **quick, gate_C=0.1).fit(X, V),
-        "mot-chains": lambda: colabel.MixtureOfTrees(2, base="chains", **quick).fit(X, Y),
-        "cdn": lambda: colabel.CDN(**quick, n_sweeps=20, burn_in=5).fit(X, Y),
-        "cdn-variables": lambda: colabel.CDN(**quick, n_sweeps=20, burn_in=5).fit(X, V),
-        "crf": lambda: colabel.PairwiseCRF(**quick, ridge=1.0, group=0.01).fit(X, Y),
-        "cml": lambda: colabel.CollectiveCRF(**quick, ridge=1.0).fit(X, V),
-        "cml-supported": lambda: colabel.CollectiveCRF(
-            **quick, ridge=1.0, training="supported"
-        ).fit(X, Y),
-        "lds": lambda: colabel.LDSMixture(smoothing=1.0, random_state=0).fit(X, V),
-        "ebn": lambda: colabel.BayesNetEnsemble(smoothing=1.0, random_state=0).fit(X, V),
-        "stacked": lambda: colabel.StackedBinaryRelevance(**quick).fit(X, Y),
-        "mlknn": lambda: colabel.MLkNN(5, random_state=0).fit(X, Y),
-        "mlknn-sparse": lambda: colabel.MLkNN(5, random_state=0).fit(rows("sparse"), Y),
-        "forest": lambda: colabel.JointForest(9, random_state=0).fit(X, V),
-        "stack": lambda: colabel.JointStack(
-            [
-                colabel.BinaryRelevance(C=1.0),
-                make_pipeline(
-                    colabel.KernelFeatures(1.0, 5, random_state=0), colabel.CTBN(**quick)
-                ),
-            ],
-            cv=2,
-            random_state=0,
-        ).fit(X, V),
-        "stack-forest": lambda: colabel.JointStack(
-            [colabel.JointForest(3, random_state=0), colabel.MixtureOfTrees(2, **quick)],
-            cv=2,
-            random_state=0,
-        ).fit(X, Y),
-        "iblr": lambda: colabel.IBLR(5, **quick).fit(X, Y),
-        "thresholds": lambda: colabel.ThresholdedClassifier(
-            colabel.BinaryRelevance(C=1.0), random_state=0
-        ).fit(X, Y),
-        "ruled": lambda: colabel.RuledClassifier(
-            colabel.BinaryRelevance(C=1.0), "0.. of *", random_state=0
-        ).fit(X, Y),
-        "conformal": lambda: colabel.ConformalSets(
-            colabel.CTBN(**quick), cv=0.5, random_state=0
-        ).fit(X, Y),
-        "conformal-folds": lambda: colabel.ConformalSets(
-            make_pipeline(StandardScaler(), colabel.BinaryRelevance(C=1.0)), cv=2, random_state=0
-        ).fit(X, V),
-        "pipeline": lambda: make_pipeline(StandardScaler(), colabel.BinaryRelevance(C=1.0)).fit(
-            X, Y
+    quick: Any = {"C": 1.0, "random_state": 0}
+    br, ctbn, nb = colabel.BinaryRelevance(C=1.0), colabel.CTBN(**quick), GaussianNB()
+    cdn = colabel.CDN(**quick, n_sweeps=20, burn_in=5)
+    few: Any = {"n_sweeps": 5, "burn_in": 2, "n_best": 2, "random_state": 0}
+    mlknn = colabel.MLkNN(5, random_state=0)
+    kernel = colabel.KernelFeatures(1.0, 5, random_state=0)
+    mixture = colabel.MixtureOfTrees(2, **quick)
+    regression = make_pipeline(StandardScaler(), LogisticRegression())
+    columns = ColumnTransformer(
+        [
+            ("filled", make_pipeline(SimpleImputer(), RobustScaler()), [0, 1]),
+            ("values", OneHotEncoder(handle_unknown="ignore"), slice(1, 2)),
+            ("ranks", OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=99), [2]),
+            ("curves", SplineTransformer(3, degree=2), [2]),
+        ],
+        remainder="passthrough",
+        sparse_threshold=0.0,
+    )
+    of = colabel.BinaryRelevance  # a classifier for each label
+    estimators: dict[str, Any] = {
+        "br": br,
+        "br-variables": br,
+        "br-nb": of(estimator=nb),
+        "br-logistic": of(estimator=regression),
+        "br-forest": of(estimator=RandomForestClassifier(3, random_state=0)),
+        "forest-features": make_pipeline(colabel.ForestFeatures(3, random_state=0), br),
+        "cc": colabel.ClassifierChain(**quick),
+        "pcc": colabel.ProbabilisticClassifierChain(**quick),
+        "ecc": colabel.EnsembleOfChains(3, **quick),
+        "ctbn": ctbn,
+        "mot": clone(mixture).set_params(gate_C=0.1),
+        "mot-chains": clone(mixture).set_params(base="chains"),
+        "cdn": cdn,
+        "cdn-variables": cdn,
+        "crf": colabel.PairwiseCRF(**quick, ridge=1.0, group=0.01),
+        "cml": colabel.CollectiveCRF(**quick, ridge=1.0),
+        "cml-supported": colabel.CollectiveCRF(**quick, ridge=1.0, training="supported"),
+        "lds": colabel.LDSMixture(smoothing=1.0, random_state=0),
+        "ebn": colabel.BayesNetEnsemble(smoothing=1.0, random_state=0),
+        "stacked": colabel.StackedBinaryRelevance(**quick),
+        "mlknn": mlknn,
+        "mlknn-sparse": mlknn,
+        "forest": colabel.JointForest(9, random_state=0),
+        "stack": colabel.JointStack([br, make_pipeline(kernel, ctbn)], cv=2, random_state=0),
+        "stack-forest": colabel.JointStack(
+            [colabel.JointForest(3, random_state=0), mixture], cv=2, random_state=0
         ),
-        "pipeline-bins": lambda: make_pipeline(
-            colabel.preprocess.FeatureBins(3),
-            colabel.BinaryRelevance(estimator=GaussianNB()),
-        ).fit(X, V),
-        "pipeline-pca": lambda: make_pipeline(
-            MinMaxScaler(), PCA(2), MaxAbsScaler(), colabel.CTBN(**quick)
-        ).fit(X, Y),
-        "kernel": lambda: make_pipeline(
-            colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)
-        ).fit(X, Y),
-        "kernel-sparse": lambda: make_pipeline(
-            colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)
-        ).fit(rows("sparse"), Y),
-        "calibrated": lambda: colabel.BinaryRelevance(
-            C=1.0, calibrate=True, decision="seen", random_state=0
-        ).fit(X, V),
-        "cdn-svc": lambda: colabel.CDN(estimator=LinearSVC(random_state=0), random_state=0).fit(
-            X, Y
+        "iblr": colabel.IBLR(5, **quick),
+        "thresholds": colabel.ThresholdedClassifier(br, random_state=0),
+        "ruled": colabel.RuledClassifier(br, "0.. of *", random_state=0),
+        "conformal": colabel.ConformalSets(ctbn, cv=0.5, random_state=0),
+        "conformal-folds": colabel.ConformalSets(
+            make_pipeline(StandardScaler(), br), cv=2, random_state=0
         ),
-        "cdn-nb": lambda: colabel.CDN(
-            estimator=GaussianNB(), stack=False, n_sweeps=5, burn_in=2, n_best=2, random_state=0
-        ).fit(X, Y),
-        "pcc-nb": lambda: colabel.ProbabilisticClassifierChain(
-            estimator=GaussianNB(), stack=False, random_state=0
-        ).fit(X, V),
-        "stacked-nb": lambda: colabel.StackedBinaryRelevance(
-            estimator=GaussianNB(), random_state=0
-        ).fit(X, V),
-        "table": lambda: table_model(colabel.CTBN(**quick)),
-        "table-conformal": lambda: table_model(
-            colabel.ConformalSets(colabel.BinaryRelevance(C=1.0), cv=0.5, random_state=0)
-        ),
-        "table-thresholds": lambda: table_model(
-            colabel.ThresholdedClassifier(colabel.BinaryRelevance(C=1.0), random_state=0)
-        ),
-        "table-kernel": lambda: table_model(
-            make_pipeline(colabel.KernelFeatures(1.0, 5, random_state=0), colabel.CTBN(**quick))
-        ),
-        "table-mlknn": lambda: table_model(colabel.MLkNN(5, random_state=0)),
+        "pipeline": make_pipeline(StandardScaler(), br),
+        "pipeline-bins": make_pipeline(colabel.preprocess.FeatureBins(3), of(estimator=nb)),
+        "pipeline-pca": make_pipeline(MinMaxScaler(), PCA(2), MaxAbsScaler(), ctbn),
+        "pipeline-columns": make_pipeline(columns, br),
+        "pipeline-svd": make_pipeline(Normalizer(), TruncatedSVD(2), of(estimator=BernoulliNB())),
+        "kernel": make_pipeline(kernel, br),
+        "kernel-sparse": make_pipeline(kernel, br),
+        "calibrated": of(C=1.0, calibrate=True, decision="seen", random_state=0),
+        "cdn-svc": colabel.CDN(estimator=LinearSVC(random_state=0), random_state=0),
+        "cdn-nb": colabel.CDN(estimator=nb, stack=False, **few),
+        "pcc-nb": colabel.ProbabilisticClassifierChain(estimator=nb, stack=False, random_state=0),
+        "stacked-nb": colabel.StackedBinaryRelevance(estimator=nb, random_state=0),
+        "table": ctbn,
+        "table-conformal": colabel.ConformalSets(br, cv=0.5, random_state=0),
+        "table-thresholds": colabel.ThresholdedClassifier(br, random_state=0),
+        "table-kernel": make_pipeline(kernel, ctbn),
+        "table-mlknn": mlknn,
     }
-    return made
+    return {name: partial(_fitted, name, model) for name, model in estimators.items()}
+
+
+def _fitted(name: str, model: Any) -> Any:
+    if name.startswith("table"):
+        return table_model(clone(model))
+    X = rows("sparse" if name.endswith("-sparse") else "dense")
+    return clone(model).fit(X, labels("variables" if name in OF_VARIABLES else "binary"))
 
 
 @cache
@@ -204,12 +198,21 @@ def rewritten(file: Path, content: dict[str, bytes], **options: Any) -> Path:
     return file
 
 
-def changed(file: Path, name: str, change: Callable[[Any], Any], **options: Any) -> Path:
-    """Change a JSON member."""
+def changed(
+    file: Path, name: str, change: Callable[[Any], Any], more: dict[str, bytes] | None = None
+) -> Path:
+    """Change a JSON member, and add others."""
     content = members(file)
     value = json.loads(content[name])
     content[name] = json.dumps(change(value) or value).encode()
-    return rewritten(file, content, **options)
+    return rewritten(file, content | (more or {}))
+
+
+def npy(array: Any) -> bytes:
+    """Content of a member that is an array."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 def objects_of(tree: Any, tag: str) -> list[Any]:
@@ -225,15 +228,14 @@ def arrays_of(file: Path) -> dict[str, Any]:
 
 def with_array(file: Path, name: str, array: Any) -> Path:
     """Write a file anew with another array."""
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return rewritten(file, {**members(file), name: buffer.getvalue()})
+    return rewritten(file, {**members(file), name: npy(array)})
 
 
-def field_array(file: Path, tag: str, field: str) -> str:
-    """Name of the member that holds a field of the first object of a type."""
+def with_field(file: Path, tag: str, field: str, change: Callable[[Any], Any]) -> Path:
+    """Change the array that is a field of the first object of a type."""
     tree = json.loads(members(file)["model.json"])
-    return f"arrays/{objects_of(tree, tag)[0][field]['array']}.npy"
+    name = f"arrays/{objects_of(tree, tag)[0][field]['array']}.npy"
+    return with_array(file, name, change(arrays_of(file)[name].copy()))
 
 
 def refused(file: Path, match: str) -> None:

@@ -32,7 +32,7 @@ import colabel
 from colabel.core.schema import declared_for
 from colabel.decide import F1
 from colabel.saving import ModelFileError, describe_model
-from tests.saving.files import frame, table_model
+from tests.saving.files import changed, frame, objects_of, refused, table_model
 
 ESTIMATORS = [
     value
@@ -198,13 +198,10 @@ def test_forests_come_back_as_plain_arrays(model, rows, storage, tmp_path):
 def test_a_forest_from_a_file_only_answers(rows, tmp_path):
     X, Y = rows
     model = colabel.BinaryRelevance(estimator=SMALL_FOREST).fit(X, Y)
-    forests = [
-        each.models_.models[0].estimator for each in (model, saved_and_loaded(model, tmp_path))
-    ]
-    assert [type(forest).__name__ for forest in forests] == [
-        "RandomForestClassifier",
-        "PlainForest",
-    ]
+    both = model, saved_and_loaded(model, tmp_path)
+    forests = [each.models_.models[0].estimator for each in both]
+    names = [type(forest).__name__ for forest in forests]
+    assert names == ["RandomForestClassifier", "PlainForest"]
     np.testing.assert_array_equal(forests[1].predict(X), forests[0].predict(X))
     with pytest.raises(TypeError, match="came from a file and only answers"):
         forests[1].fit(X, Y[:, 0])
@@ -300,6 +297,30 @@ def test_common_transformers_come_back_without_trust(transformer, tmp_path):
     else:
         np.testing.assert_array_equal(again.predict_proba(new), expected)
     assert clone(again).fit(X, Y).predict(X).shape == Y.shape
+
+
+def test_attributes_that_a_file_lacks(rows, tmp_path):
+    """Older versions of scikit-learn fill in with the type of the rows, and have no name for it."""
+
+    def without(tag, name):
+        def change(tree):
+            objects_of(tree, tag)[0].pop(name, None)  # which older versions lack
+
+        return change
+
+    (X, Y), file = rows, tmp_path / "m"
+    model = make_pipeline(SimpleImputer(), colabel.BinaryRelevance(C=1.0)).fit(X, Y)
+    colabel.save(model, file)
+    changed(file, "model.json", without("sklearn.SimpleImputer", "_fill_dtype"))
+    np.testing.assert_array_equal(colabel.load(file).predict(X), model.predict(X))
+    words = ["likes tea", "likes ink", "hates tea", "hates rain"] * 10
+    colabel.save(
+        make_pipeline(TfidfVectorizer(), colabel.BinaryRelevance(C=1.0)).fit(words, Y), file
+    )
+    refused(
+        changed(file, "model.json", without("sklearn.TfidfVectorizer", "_tfidf")),
+        "it has lost its _tfidf",
+    )
 
 
 def test_a_search_is_not_saved_but_its_best_model_is(tmp_path):

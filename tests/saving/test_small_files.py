@@ -16,9 +16,11 @@ from sklearn.ensemble import GradientBoostingClassifier
 import colabel
 from colabel.saving import ModelFileError, types_to_trust
 from tests.saving.files import (
+    arrays_of,
     changed,
     labels,
     members,
+    npy,
     objects_of,
     refused,
     rewritten,
@@ -86,26 +88,27 @@ def test_members_that_multiply_are_refused(tmp_path):
 def test_one_large_array_named_again_and_again_is_refused(tmp_path):
     """It was there once, but looked through each time: 2 MB, and hours."""
     file = written(tmp_path, "br-variables")
-    buffer = io.BytesIO()
-    np.save(buffer, np.zeros(1 << 22))
-    content = members(file)
-    tree = json.loads(content["model.json"])
-    content[f"arrays/{tree['n_arrays']}.npy"] = buffer.getvalue()
-    space = objects_of(tree, "label-space")[0]
-    space["classes"] = {"tuple": [{"array": tree["n_arrays"]}] * 30}
-    tree["n_arrays"] += 1
-    rewritten(file, {**content, "model.json": json.dumps(tree).encode()})
+    n_arrays = len(arrays_of(file))
+
+    def name_it(tree):
+        tree["n_arrays"] += 1
+        classes = {"tuple": [{"array": n_arrays}] * 30}
+        objects_of(tree, "label-space")[0]["classes"] = classes
+
+    changed(file, "model.json", name_it, {f"arrays/{n_arrays}.npy": npy(np.zeros(1 << 22))})
     refused(file, "its arrays are named too often")
 
 
-def test_deep_nesting_is_refused(file):
+def with_root(file, root):
+    """Write a file whose root is another JSON text."""
     content = members(file)
-    tree = json.loads(content["model.json"])
-    tree["root"] = "HERE"
-    deep = "[" * 200_000 + "]" * 200_000
-    content["model.json"] = json.dumps(tree).replace('"HERE"', deep).encode()
-    rewritten(file, content)
-    refused(file, "damaged")
+    tree = json.loads(content["model.json"]) | {"root": "HERE"}
+    content["model.json"] = json.dumps(tree).encode().replace(b'"HERE"', root)
+    return rewritten(file, content)
+
+
+def test_deep_nesting_is_refused(file):
+    refused(with_root(file, b"[" * 200_000 + b"]" * 200_000), "damaged")
 
 
 def test_one_array_named_often_is_there_once(tmp_path):
@@ -163,24 +166,15 @@ def test_numbers_that_ask_for_gigabytes_or_minutes(model, tag, field, value, mat
 
 
 def test_many_empty_lists_are_refused(file):
-    content = members(file)
-    empty = b"[" + b"[]," * 10_000_000 + b"[]]"
-    tree = json.loads(content["model.json"])
-    tree["objects"][-1]["fields"]["classes_"] = "HERE"
-    content["model.json"] = json.dumps(tree).encode().replace(b'"HERE"', empty)
-    rewritten(file, content)
+    with_root(file, b"[" + b"[]," * 10_000_000 + b"[]]")
     with little():
         refused(file, "too many lists")
 
 
 def test_arrays_that_nothing_names_are_refused(file):
-    buffer = io.BytesIO()
-    np.save(buffer, np.zeros(1))
-    content = members(file)
-    tree = json.loads(content["model.json"])
-    more = {f"arrays/{tree['n_arrays'] + i}.npy": buffer.getvalue() for i in range(90_000)}
-    tree["n_arrays"] += len(more)
-    rewritten(file, {**content, **more, "model.json": json.dumps(tree).encode()})
+    n_arrays = len(arrays_of(file))
+    more = {f"arrays/{n_arrays + i}.npy": npy(np.zeros(1)) for i in range(90_000)}
+    changed(file, "model.json", lambda tree: tree.update(n_arrays=n_arrays + len(more)), more)
     start = time.process_time()
     refused(file, "nothing in it names")
     assert time.process_time() - start < 5.0

@@ -1,8 +1,8 @@
-"""The names of array types, each defined once, and what keeps them plain; rows some at a time.
+"""Names of array types, each defined once, and functions that serve every kind of array.
 
 Labels are features of other labels as 0/1 columns (`label_columns`).
 
-What works on NumPy's arrays and torch's tensors alike asks an array for its module (`xp_of`).
+Code that works on NumPy arrays and on torch tensors asks an array for its module (`xp_of`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Codes = NDArray[np.int32]  # of labels
 Targets = NDArray[np.int16]  # classes of regressions, negative where a row is not the task's
 Keys = NDArray[np.uint64]  # of counter-based random numbers
 Rows = slice | NDArray[np.intp]
-# Rows of a slice at most, however much memory there is; a test sets it to see seams.
+# A slice has at most so many rows, however much memory there is; a test lowers it to see seams.
 MOST_ROWS = sys.maxsize
 
 
@@ -92,12 +92,12 @@ def xp_of(array: Any) -> Any:
 
 
 def positions(flags: Any) -> Any:
-    """Positions of what is true, an array like the flags (n,)."""
+    """Return the positions where the flags (n,) are true, as an array of the same module."""
     return np.flatnonzero(flags) if isinstance(flags, np.ndarray) else flags.nonzero()[:, 0]
 
 
 def like(array: Any, other: Any) -> Any:
-    """Return a NumPy array where another array is."""
+    """Return a NumPy array on the device of another array."""
     if array is None or isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
         return array
     import torch
@@ -113,7 +113,7 @@ def zeros(shape: Sequence[int], other: Any, dtype: str = "float64") -> Any:
 
 
 def host(array: Any) -> Any:
-    """Return an array as one of NumPy."""
+    """Return an array as a NumPy array."""
     return array if isinstance(array, np.ndarray) else array.cpu().numpy()
 
 
@@ -175,14 +175,14 @@ class UsedColumns:
 
 
 def cast(array: Any, dtype: Any) -> Any:
-    """Return an array with numbers of another type."""
+    """Convert the numbers of an array to another type."""
     return array.astype(dtype) if isinstance(array, np.ndarray) else array.to(dtype)
 
 
 def row_slices(n_rows: int, numbers: int, numbers_each: float = 1.0) -> list[slice]:
-    """Cut rows into slices of which each needs at most so many numbers, or is one row.
+    """Cut rows into slices; each needs at most so many numbers, or is a single row.
 
-    There is at least one slice, an empty one of no rows, so that answers have their shape.
+    Without rows there is one empty slice, so that results still have their shape.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def column_owner(cardinalities: Sequence[int]) -> Indices:
     array([0, 1, 1, 1, 2])
     """
     sizes = np.asarray(cardinalities, dtype=np.intp)
-    # one column says all about a binary variable; a second would only split its weight
+    # one column describes a binary variable; a second would only split its weight
     return np.repeat(np.arange(len(sizes)), np.where(sizes == 2, 1, sizes))
 
 

@@ -1,10 +1,10 @@
-"""Compiled functions: made when they are first called, and saying so where that takes seconds.
+"""Functions that are compiled when they are first called; the user is told if that takes seconds.
 
-Importing numba takes longer than importing all else that a model needs, so that it waits until
-there is something to compute.
+Importing numba takes longer than importing everything else that a model needs, so it is imported
+when there is something to compute.
 
-Kernels are compiled at their first use and kept in a cache. What one costs is in the main the
-number of operations that numba has to type: an assignment of an array to a slice
+Kernels are compiled at their first use and kept in a cache. The cost depends mainly on the number
+of operations that numba has to type: an assignment of an array to a slice
 (``target[:] = source``) brings 3 s of formatted error messages with it and .3 s in every further
 function, ``argsort`` 1.7 s, ``max`` .6 s, ``searchsorted`` .4 s, ``sum`` and ``argmin`` .3 s,
 ``zeros`` .25 s; a loop costs next to nothing. So kernels copy, sum and search by loops, and arrays
@@ -34,7 +34,7 @@ _TOLD = "COLABEL_TOLD_OF_COMPILING"  # names a file that the first process to te
 
 
 def njit(**options: Any) -> Callable[[Function], Function]:
-    """Return a decorator that does what numba's of this name does, at the first call."""
+    """Return a decorator that applies ``numba.njit`` when the function is first called."""
 
     def kernel(function: Function) -> Function:
         lazy: Any = _Kernel(function, options)
@@ -70,7 +70,7 @@ class _Kernel:
             return self._compiled
 
     def __getattr__(self, name: str) -> Any:
-        """Be numba's object to whoever looks closer, such as numba itself."""
+        """Return the attributes of the compiled function, which numba itself asks for."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._made(), name)
@@ -80,7 +80,7 @@ class _Kernel:
 
 
 def _survive_damage(cache: Any) -> None:
-    """Have a kernel be compiled where what numba has kept of it, or the disk, is of no use."""
+    """Compile a kernel again if its cached copy is damaged or cannot be written."""
     load, save = cache.load_overload, cache.save_overload
 
     def load_overload(*arguments: Any) -> Any:
@@ -102,7 +102,7 @@ def _survive_damage(cache: Any) -> None:
 
 
 def _tell_of_cache(error: Exception) -> None:
-    """Say once in a process that kernels are compiled without their cache."""
+    """Report once that kernels are compiled without their cache."""
     if not _WATCH.cache_told:
         _WATCH.cache_told = True
         _WATCH.tell(
@@ -114,19 +114,18 @@ def _tell_of_cache(error: Exception) -> None:
 class _Watch:
     """Adds up how long compiling takes; compilations nest, so only the outermost count."""
 
-    def __init__(self, noticed: float = 1.0) -> None:
-        self.noticed = noticed  # seconds: less nobody wonders about
-        self.tell: Callable[[str], None] = logging.getLogger("colabel").warning
+    def __init__(self, tell: Callable[[str], None], noticed: float) -> None:
+        self.tell, self.noticed = tell, noticed  # seconds
         self._open: list[float] = []  # when the compilations under way began
         self._seconds, self._told, self.cache_told = 0.0, False, False
 
     def start(self, function: Any) -> None:
-        """Note the beginning; functions of others count only inside of ours."""
+        """Note the beginning; functions of other packages count only inside our own."""
         if self._open or str(function.__module__).startswith("colabel."):
             self._open.append(time.monotonic())
 
     def end(self) -> None:
-        """Tell as soon as the seconds are noticed, once in a process."""
+        """Report once, as soon as compiling has taken long enough to be noticed."""
         if not self._open:
             return
         seconds = self._seconds + time.monotonic() - self._open[0]
@@ -141,12 +140,13 @@ class _Watch:
                 self.tell(MESSAGE)
 
 
-_WATCH = _Watch()
+_NOTICED = 1.0  # seconds: less nobody wonders about
+_WATCH = _Watch(logging.getLogger("colabel").warning, _NOTICED)
 
 
 @cache
 def _watch_compiling() -> None:
-    """Have numba say when it compiles, from now on."""
+    """Let numba report from now on when it compiles."""
     from numba.core import event
 
     class Listener(event.Listener):
@@ -160,13 +160,14 @@ def _watch_compiling() -> None:
 
 
 @contextmanager
-def told_when_compiling(tell: Callable[[str], None]) -> Iterator[None]:
-    """Call `tell` instead of writing to the log of "colabel" where compiling is noticed, once."""
-    before, _WATCH.tell = _WATCH.tell, tell
+def told_when_compiling(tell: Callable[[str], None], noticed: float = _NOTICED) -> Iterator[None]:
+    """Call `tell` once, instead of writing to the log, if compiling takes so many seconds."""
+    global _WATCH
+    before, _WATCH = _WATCH, _Watch(tell, noticed)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[_TOLD] = os.path.join(folder, "told")  # for worker processes, too
         try:
             yield
         finally:
-            _WATCH.tell = before
+            _WATCH = before
             del os.environ[_TOLD]

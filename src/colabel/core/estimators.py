@@ -1,4 +1,4 @@
-"""Estimators: parameters that are described once, fits that start afresh, models inside others."""
+"""Parts of all estimators: inherited parameters, fits that start afresh, models inside others."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class Parameters:
 
 
 def _naming_unknown(cls: Any) -> Callable[..., None]:
-    """Let a constructor say which parameters there are when it is given another."""
+    """Let a constructor that is given an unknown parameter list those that it has."""
     init: Callable[..., None] = cls.__init__
     signature = inspect.signature(init)
 
     def place(parameter: inspect.Parameter) -> tuple[Any, int]:
-        """Positional parameters first, then those of the class itself before its bases'."""
+        """Sort positional parameters first, then those of the class before those of its bases."""
         named = [parameter.name in vars(c).get("__annotations__", ()) for c in cls.__mro__]
         by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY and any(named)
         return parameter.kind, named.index(True) if by_name else 0
@@ -177,16 +177,14 @@ def fits_afresh(fit: Method) -> Method:
 
 
 def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the model inside pipelines and searches, and rows X as it takes them."""
+    """Return the model inside pipelines and searches, and rows X (or None) as it takes them."""
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        if isinstance(model, Pipeline):
-            X = model[:-1].transform(X) if len(model) > 1 else X
+        if isinstance(model, Pipeline) and len(model) > 1 and X is not None:
+            X = model[:-1].transform(X)
         model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model, X
 
 
 def model_inside(model: Any) -> Any:
     """Return the model inside pipelines and fitted searches."""
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
-    return model
+    return unwrapped(model, None)[0]

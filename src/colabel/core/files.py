@@ -1,10 +1,9 @@
-"""Files that are either there as a whole or not at all, and folders that are there for a while."""
+"""Files that are written completely or not at all, and temporary folders."""
 
 from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import signal
 import stat
@@ -17,7 +16,7 @@ from typing import Any
 
 
 def check_not_input(output: Path | None, *inputs: Path | None) -> None:
-    """Raise ValueError if what is to be written would take the place of what is read.
+    """Raise ValueError if an output file would overwrite one of the inputs.
 
     Examples
     --------
@@ -34,11 +33,11 @@ def check_not_input(output: Path | None, *inputs: Path | None) -> None:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Give a temporary file beside `path`, renamed to it at the end and removed after an error.
+    """Give an empty file in a hidden folder beside `path`, which takes its place at the end.
 
-    A symbolic link is followed: what it leads to is replaced, not the link. What is there and is
-    no regular file (a folder, a device, a pipe) is refused with an OSError. A process that is
-    asked to end (SIGTERM) removes the temporary file first.
+    A symbolic link is followed: its target is replaced, not the link. A folder, a device or a pipe
+    of that name raises an OSError. A process that is
+    asked to end (SIGTERM) removes the hidden folder first.
 
     Examples
     --------
@@ -61,15 +60,11 @@ def written_whole(path: Path) -> Iterator[Path]:
         if not stat.S_ISREG(mode):
             reason = "is a device, a pipe or a socket, not a file"
             raise OSError(errno.EINVAL, reason, str(path))
-    # the suffix stays last, so that .gz still says how the file is written
-    part = target.parent / f".{target.name}.{secrets.token_hex(8)}{target.suffix}"
-    try:
-        with _removed_at_end_of_process(part):
-            part.touch(exist_ok=False)
-            yield part
-            part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with scratch_folder(target.parent, f".{target.name}.") as folder:
+        part = folder / target.name  # whose suffix says how it is written
+        part.touch()
+        yield part
+        part.replace(target)
 
 
 @contextmanager
@@ -89,36 +84,20 @@ def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
     []
     >>> parent.cleanup()
     """
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as name:
-        folder = Path(name)
-        with _removed_at_end_of_process(folder):
-            yield folder
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
+        # only the main thread may set a signal handler, and one that is set already stays
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            yield Path(folder)
+            return
 
+        def end(number: int, frame: Any) -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
-@contextmanager
-def _removed_at_end_of_process(part: Path) -> Iterator[None]:
-    """Remove a file or folder if the process is asked to end, and then end as it would have.
-
-    Only where nobody else has said what a request to end means, and in the main thread, which
-    alone may say so.
-    """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
-        return
-
-    def end(number: int, frame: Any) -> None:
-        if part.is_dir():
-            shutil.rmtree(part, ignore_errors=True)
-        else:
-            part.unlink(missing_ok=True)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, end)
+        try:
+            yield Path(folder)
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What many rooms compute: sums of exponentials and by bin, eigenvectors, rows as values."""
+"""Small computations that many rooms share: stable sums, sums by bin, eigenvectors, row keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def log_sum_exp(values: Array, axis: int = -1) -> Array:
 
 
 def short_sum(values: Array, axis: int = -1) -> Array:
-    """Sum over an axis; over one of few entries, such as a label's values, slice by slice.
+    """Sum over an axis; slice by slice if the axis is short, such as the values of a label.
 
     NumPy's reduction starts a loop for every entry of the result.
 
@@ -63,8 +63,8 @@ def bin_sums(bins: Indices, values: Array, n_bins: int) -> Array:
 def eigenvectors(symmetric: Array) -> tuple[Array, Array]:
     """Eigenvalues (m,), ascending, and eigenvectors (m, m), columns, of a symmetric matrix.
 
-    On one thread: those of BLAS wait for each other at every column, and where another process
-    has one of the cores they take ten times as long as one alone.
+    BLAS runs on one thread: several wait for each other at every column, and take ten times as
+    long as one if another process uses one of the cores.
     """
     with one_blas_thread:
         values, vectors = sla.eigh(symmetric)
@@ -78,6 +78,6 @@ def as_bytes(codes: Codes) -> NDArray[np.void]:
 
 
 def first_occurrences(rows: Indices, codes: Codes) -> Indices:
-    """Positions, ascending, at which a row (m,) has each of its label vectors (m, d) first."""
+    """Return the ascending positions of the first occurrence of each (row, label vector) pair."""
     keyed = as_bytes(np.column_stack([rows, codes]).astype(np.int32))
     return np.sort(np.unique(keyed, return_index=True)[1])

@@ -1,16 +1,18 @@
-"""Checks of parameters, rows and weights, each with a sentence that says what to do instead."""
+"""Checks of parameters, rows and weights; each error says what is wrong and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_non_negative
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import Array, Flags, is_sparse
+from colabel.core.schema import LARGEST, Between, declared_base, parts_of
 
 # Squares are summed over rows and columns, and multiplied by weights, all below 1.8e308.
 _LARGEST_SQUARED = 1e140
@@ -59,8 +61,35 @@ def check_integer(name: str, value: object, least: int, otherwise: str = "") -> 
         raise ValueError(f"{name}={value!r} must be an integer of at least {least}{also}.")
 
 
+def check_annotated(estimator: Any) -> None:
+    """Raise ValueError for the first parameter that is not what its annotation says.
+
+    Checked are flags (``bool``), names (``Literal``), the lower limits of integers (``Between``)
+    and numbers that are positive or not negative. Upper limits of integers hold for files alone.
+    """
+    declared = declared_base(type(estimator))
+    if declared is None:
+        return
+    for name in declared.defaults:
+        value, (kinds, marks) = getattr(estimator, name), parts_of(declared.fields[name])
+        literals = [kind for kind in kinds if get_origin(kind) is Literal]
+        words = [word for kind in literals for word in get_args(kind)]
+        besides = [*words, None] if NoneType in kinds else words
+        if isinstance(value, str | None) and value in besides:
+            continue
+        least, most = next(((m.low, m.high) for m in marks if isinstance(m, Between)), (-1, -1))
+        if kinds == (bool,):
+            check_flag(name, value)
+        elif int in kinds and least >= 0:
+            check_integer(name, value, int(least), " or ".join(map(repr, besides)))
+        elif float in kinds and least >= 0 and most == LARGEST:
+            check_positive(name, value, or_zero=least == 0)
+        elif literals and len(literals) == len(kinds):
+            check_choice(name, value, words)
+
+
 def check_jobs(n_jobs: object) -> None:
-    """Raise ValueError unless a number of threads or workers is one, or None."""
+    """Raise ValueError unless `n_jobs` is a number of threads or workers, or None."""
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not whole or n_jobs == 0):
         raise ValueError(
@@ -95,43 +124,43 @@ def check_magnitude(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -
     values = X.data if is_sparse(X) else X
     if not values.size:
         return
-    # NaN, which some models take, is larger than nothing: there may be nothing else
+    # NaN, which some models take, is left out unless there is nothing else
     largest = float(np.fmax.reduce(values, axis=None))
     smallest = float(np.fmin.reduce(values, axis=None))
-    if not (largest > most or smallest < -most):
-        return
-    if is_sparse(X):
-        column = int(X.indices[np.abs(X.data) > most].min())
-        worst = float(X.data[(X.indices == column) & (np.abs(X.data) > most)][0])
-    else:
-        row, column = np.argwhere(np.abs(X) > most)[0]
-        worst = float(X[row, column])
-    called = f"column {column}" if names is None else f"the column {str(names[column])!r}"
-    raise ValueError(
-        f"X holds {worst:g} in {called}; squares of numbers beyond {most:g} cannot be "
-        "summed. Divide the column by a power of ten, or leave it out."
-    )
+    if largest > most or smallest < -most:
+        worst, _, called = _first(X, names, np.abs(values) > most)
+        raise ValueError(
+            f"X holds {worst:g} in {called}; squares of numbers beyond {most:g} cannot be "
+            "summed. Divide the column by a power of ten, or leave it out."
+        )
 
 
 def check_no_nan(X: Any, names: Any, model: str) -> None:
     """Raise ValueError for the first NaN of X (n, p), and say which models take it."""
-    values = X.data if is_sparse(X) else X
-    if not np.isnan(values).any():
-        return
+    missing = np.isnan(X.data if is_sparse(X) else X)
+    if missing.any():
+        _, row, called = _first(X, names, missing)
+        raise ValueError(
+            f"Input X contains NaN (first in row {row}, {called}), which {model} cannot learn from."
+            " JointStack and JointForest take missing features as they are. Or fill them in first: "
+            f"make_pipeline(SimpleImputer(), {model}())."
+        )
+
+
+def _first(X: Any, names: Any, marked: Flags) -> tuple[float, int, str]:
+    """Value, row and called column of the first marked entry of X (n, p), or of its data."""
+    entry = int(np.argmax(marked))
     if is_sparse(X):
-        row, column = (int(each[np.isnan(X.data)][0]) for each in X.tocoo().coords)
+        value, (row, column) = X.data[entry], (each[entry] for each in X.tocoo().coords)
     else:
-        row, column = np.argwhere(np.isnan(X))[0]
+        row, column = np.unravel_index(entry, X.shape)
+        value = X[row, column]
     called = f"column {column}" if names is None else f"the column {str(names[column])!r}"
-    raise ValueError(
-        f"Input X contains NaN (first in row {row}, {called}), which {model} cannot learn from. "
-        "JointStack and JointForest take missing features as they are. Or fill them in first: "
-        f"make_pipeline(SimpleImputer(), {model}())."
-    )
+    return float(value), int(row), called
 
 
 def check_weight_range(weight: Array) -> None:
-    """Raise ValueError for weights (n,) so small or large that counting with them is noise."""
+    """Raise ValueError for weights (n,) so small or large that sums of them lose precision."""
     low, high = _WEIGHTS
     positive = weight[weight > 0]
     worst = positive.max() if positive.max() > high else positive.min()
@@ -143,7 +172,7 @@ def check_weight_range(weight: Array) -> None:
 
 
 def checked_weights(sample_weight: Any, X: Any) -> Array:
-    """Weights (n,) of rows, some of them positive; ValueError where they are none."""
+    """Return the weights (n,) of rows; ValueError unless they are weights, not all of them zero."""
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     given = 1.0 if sample_weight is None else sample_weight
     if isinstance(given, Real):
@@ -199,7 +228,7 @@ def check_no_text(X: Any) -> None:
 
 
 def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Columns that may hold something else than numbers, with what they are called."""
+    """Yield the name and the values of each column that may hold something other than numbers."""
     if is_sparse(X):
         return
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
@@ -221,7 +250,7 @@ def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is text that says no number."""
+    """Whether a value is text that cannot be read as a number."""
     if not isinstance(value, str | bytes):
         return False
     try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 @contextmanager
 def deadline(at: float) -> Iterator[None]:
-    """Let loops inside that call `check_deadline` end once `time.monotonic()` is past `at`.
+    """Let loops that call `check_deadline` stop as soon as `time.monotonic()` is past `at`.
 
     Examples
     --------
@@ -58,8 +59,13 @@ def _showing(
 
 
 @contextmanager
-def row_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
+def row_counter(
+    description: str, *, shown: bool, of_passes: bool = False
+) -> Iterator[Callable[[int], None]]:
     """Give a function to be called with the number of rows done since the last call.
+
+    With `of_passes` it is to be called before every pass over the rows, with the number of its
+    rows. How many passes there will be is not known: they end when the solver has converged.
 
     Examples
     --------
@@ -69,49 +75,28 @@ def row_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], No
     if not shown:
         yield lambda n_rows: None
         return
-    text = "{task.description}: {task.completed:,} rows{task.fields[speed]}"
-    with _showing(description, text, "TimeElapsedColumn", speed="") as update:
-        started, n_done = time.monotonic(), 0
+    text = "{task.description}: {task.fields[said]}"
+    begin = "pass 0" if of_passes else "0 rows"
+    with _showing(description, text, "TimeElapsedColumn", said=begin) as update:
+        started, n_calls, n_done, n_pending = time.monotonic(), 0, 0, 0
 
         def count(n_rows: int) -> None:
-            nonlocal n_done
-            n_done += n_rows
+            nonlocal n_calls, n_done, n_pending
+            n_calls, n_done = n_calls + 1, n_done + (n_pending if of_passes else n_rows)
+            n_pending = n_rows
             speed = n_done / max(time.monotonic() - started, 1e-9)
-            update(advance=n_rows, speed=f", {speed:,.0f} rows a second")
+            what = f"pass {n_calls:,}" if of_passes else f"{n_done:,} rows"
+            update(said=what + (f", {speed:,.0f} rows a second" if n_done else ""))
 
         yield count
 
 
-@contextmanager
-def pass_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Give a function to be called before every pass over the rows, with the number of its rows.
-
-    How many passes there will be is not known: they end when the solver has converged.
-
-    Examples
-    --------
-    >>> with pass_counter("learning", shown=False) as count:
-    ...     count(1000)
-    """
-    if not shown:
-        yield lambda n_rows: None
-        return
-    text = "{task.description}: pass {task.fields[said]}"
-    with _showing(description, text, "TimeElapsedColumn", said="0") as update:
-        started, n_passes, n_done, n_pending = time.monotonic(), 0, 0, 0
-
-        def count(n_rows: int) -> None:
-            nonlocal n_passes, n_done, n_pending
-            n_passes, n_done, n_pending = n_passes + 1, n_done + n_pending, n_rows
-            speed = n_done / max(time.monotonic() - started, 1e-9)
-            update(said=f"{n_passes:,}" + (f", {speed:,.0f} rows a second" if n_done else ""))
-
-        yield count
+pass_counter = partial(row_counter, of_passes=True)
 
 
 @contextmanager
 def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advance]:
-    """Give a function to be called after each of `total` steps; see `deadline`, too.
+    """Give a function to be called after each of `total` steps; it also checks the `deadline`.
 
     Examples
     --------

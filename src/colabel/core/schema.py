@@ -1,4 +1,4 @@
-"""What a stored object must hold, said by the annotations of its class.
+"""Annotations that say what a stored object must hold, and the checks that follow from them.
 
 A class that may stand in a model file is decorated by `stored` with a short tag, which is what
 files call it. Its annotations say the rest: types, and behind them in `Annotated` the shape and
@@ -27,9 +27,9 @@ Examples
 ... class Line:
 ...     slope: Annotated[Array, "p"]
 ...     share: Annotated[float, Between(0.0, 1.0)] = 0.5
->>> checked(declared_by_tag("example-line"), {"slope": np.ones(3)})
+>>> checked(DECLARED["example-line"], {"slope": np.ones(3)})
 {'p': 3}
->>> checked(declared_by_tag("example-line"), {"slope": np.ones(3), "share": 2.0})
+>>> checked(DECLARED["example-line"], {"slope": np.ones(3), "share": 2.0})
 Traceback (most recent call last):
     ...
 colabel.core.schema.NotAsDeclaredError: share is 2.0, not between 0 and 1
@@ -41,7 +41,7 @@ import inspect
 import math
 import reprlib
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -57,7 +57,7 @@ Dims = dict[str, Any]
 Fields = dict[str, Any]
 Class = TypeVar("Class", bound=type)
 
-# Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
+# The product of two larger numbers would leave the range of doubles.
 LARGEST = 1e150
 _ROUNDING = 1e-6
 
@@ -73,7 +73,7 @@ def check_that(holds: Any, reason: str) -> None:
 
 
 def _require(holds: Any, value: Any, where: str, wanted: str) -> None:
-    """Raise unless something holds; the message, which may be long to make, only then."""
+    """Raise unless something holds; the message is formatted only in that case."""
     if not holds:
         raise NotAsDeclaredError(f"{where} is {reprlib.repr(value)}, not {wanted}")
 
@@ -89,11 +89,15 @@ _OF_SEVERAL: dict[str, Callable[[Any], int]] = {
 
 
 class Setting:
-    """Annotation of a plain parameter: numbers, texts, flags, None, or a stored object."""
+    """Annotation of a plain parameter: a number, a text, a flag, a type, None, or several."""
+
+
+class Unchecked:
+    """Annotation of what may be anything."""
 
 
 class _UnknownSizeError(NotAsDeclaredError):
-    """A size is asked for that no field has given yet: the field is checked after the others."""
+    """A size is not known yet: the field that needs it is checked after the others."""
 
 
 def size_of(size: str, dims: Dims) -> Any:
@@ -107,7 +111,7 @@ def size_of(size: str, dims: Dims) -> Any:
 
 
 def bind(dims: Dims, size: int | str, found: Any, where: str) -> None:
-    """Require that a size is the one found; a name that has no size yet gets it.
+    """Require that a size is as found; a name without a size gets it.
 
     Parameters
     ----------
@@ -147,18 +151,14 @@ class Between:
     nan: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        if not isinstance(value, np.ndarray):
-            inside = self.low <= value <= self.high
-            wanted = f"between {self.low:.16g} and {self.high:.16g}"
-            _require(inside, value, where, wanted)
-            return
-        value = value[~np.isnan(value)] if self.nan else value
-        if value.size:
-            least, most = value.min().item(), value.max().item()  # NaN if one is
-            check_that(
-                least >= self.low and most <= self.high,
-                f"{where} holds numbers that are not between {self.low:.16g} and {self.high:.16g}",
-            )
+        if isinstance(value, np.ndarray):
+            value = value[~np.isnan(value)] if self.nan else value
+            ends = [value.min().item(), value.max().item()] if value.size else []  # NaN if one is
+            said = f"{where} holds numbers that are"
+        else:
+            ends, said = [value], f"{where} is {reprlib.repr(value)},"
+        inside = all(self.low <= end <= self.high for end in ends)
+        check_that(inside, f"{said} not between {self.low:.16g} and {self.high:.16g}")
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,7 @@ SORTED = Mark(lambda value, _: (value[1:] >= value[:-1]).all(), "does not ascend
 NOT_EMPTY = Mark(lambda value, _: len(value), "is empty")
 UNIQUE = Mark(lambda value, _: len(set(value)) == len(value), "has the same item twice", True)
 SOMETIMES = Mark(lambda value, _: True, "")
+POSITIVE = Between(1e-300)
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ class Estimator:
 
 
 def is_unicode(text: Any) -> bool:
-    """Whether something is a text that can be written: half a pair of surrogates is none."""
+    """Whether something is text that can be encoded, without unpaired surrogates."""
     try:
         text.encode()
     except (UnicodeEncodeError, AttributeError):
@@ -276,19 +277,20 @@ def _is_finite(value: Any) -> bool:
 
 
 def _is_setting(value: Any) -> bool:
-    several = value if isinstance(value, list | tuple) else [value]
-    plain = bool | int | float | str | type | np.dtype | Node | None
+    # everything here can be hashed, as scikit-learn looks some settings up in sets
+    several = value if isinstance(value, tuple) else [value]
+    plain = bool | int | float | str | type | np.dtype | None
     return all(isinstance(each, plain) for each in several)
 
 
-_FINITE = (_is_finite, "finite numbers")
-_NOTHING = (lambda value: value is None, "None")
 _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys((Any, object, Hashable), _FINITE),
-    **dict.fromkeys((NoneType, None), _NOTHING),
+    **dict.fromkeys((Any, object, Hashable), (_is_finite, "finite numbers")),
+    **dict.fromkeys((NoneType, None), (lambda value: value is None, "None")),
     Setting: (_is_setting, "a plain value"),
+    Unchecked: (lambda value: True, ""),
     str: (is_unicode, "a text"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
+    np.dtype: (lambda value: isinstance(value, np.dtype), "a type of numbers"),
 }
 _RANGES = {"f": Between(), "i": Between(0, 2**53)}
 
@@ -351,10 +353,16 @@ def check(
             check(each, arguments[1], dims, f"{where}.{key}", shape, marks)
     else:
         kind = _check_single(value, annotation, dims, where, shape)
-        # numbers are finite and whole ones counts, unless a mark says otherwise
+        # numbers are finite and integers are counts, unless a mark says otherwise
         ranged = any(isinstance(mark, Between | Below | Distribution) for mark in marks)
         for mark in marks if ranged or kind not in _RANGES else [_RANGES[kind], *marks]:
             mark.check(value, dims, where)
+
+
+def parts_of(annotation: Any) -> tuple[tuple[Any, ...], list[Any]]:
+    """Split an annotation into the types that it allows, and the marks behind them."""
+    kind, *marks = get_args(annotation) if get_origin(annotation) is Annotated else [annotation]
+    return (get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)), marks
 
 
 def _check_single(value: Any, annotation: Any, dims: Dims, where: str, shape: Sequence[str]) -> str:
@@ -416,7 +424,8 @@ class Declared:
     has_state : bool
         Whether an estimator has state beside its parameters; without, it is checked in full.
     taken, made
-        From an object to its fields, and back, where that is not plain.
+        From an object to its fields, and from the type and the fields back, where that is not
+        plain.
     others
         Annotation of parameters that have none.
     accepts : function of an object, optional
@@ -428,7 +437,7 @@ class Declared:
     spec: Any = None
     has_state: bool = True
     taken: Callable[[Any], Fields] | None = None
-    made: Callable[[Fields], Any] | None = None
+    made: Callable[[Any, Fields], Any] | None = None
     others: Any = Any
     accepts: Callable[[Any], bool] = lambda value: True
 
@@ -437,15 +446,10 @@ class Declared:
         """Whether it has state beside its parameters."""
         return self.has_state and hasattr(self.type, "get_params")
 
-    @property
-    def check(self) -> Callable[[Fields, Dims], None] | None:
-        """Return the check by hand."""
-        return getattr(self.spec or self.type, "_check_stored", None)
-
     @cached_property
     def defaults(self) -> dict[str, Any]:
         """What the constructor takes, with `inspect.Parameter.empty` for what must be given."""
-        if hasattr(self.type, "from_fields") or (self.taken and not self.is_estimator):
+        if self.taken and not self.is_estimator:
             return {}
         parameters = inspect.signature(self.type).parameters.values()
         variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
@@ -456,15 +460,18 @@ class Declared:
         """Annotation of each field, in the order in which they are checked."""
         fields: dict[str, Any] = {}
         for base in reversed((self.spec or self.type).__mro__):
-            if not base.__module__.startswith("sklearn."):
-                names = _Names(vars(sys.modules[base.__module__]))
-                for name, annotation in vars(base).get("__annotations__", {}).items():
-                    if "ClassVar" not in str(annotation):
-                        text = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
-                        kind = eval(text, {}, names) if isinstance(text, str) else text
-                        # a mere type does not undo what a base says
-                        if get_origin(kind) is Annotated or name not in fields:
-                            fields[name] = kind
+            if base.__module__.startswith("sklearn."):
+                continue
+            # names of stored types need no import where they only annotate
+            names = {each.__name__: each for each in _BY_TYPE}
+            names |= vars(sys.modules[base.__module__])
+            for name, annotation in vars(base).get("__annotations__", {}).items():
+                if "ClassVar" not in str(annotation):
+                    text = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
+                    kind = eval(text, names) if isinstance(text, str) else text
+                    # a mere type does not undo what a base says
+                    if get_origin(kind) is Annotated or name not in fields:
+                        fields[name] = kind
         if self.defaults:  # a class may say of a parameter what not all of its subclasses have
             state = hasattr(self.type, "get_params")
             for name in fields.keys() - self.defaults.keys():
@@ -474,19 +481,13 @@ class Declared:
 
     def may_lack(self, name: str) -> bool:
         """Whether an estimator may be fitted without an attribute."""
-        kind = self.fields[name]
-        if get_origin(kind) is Annotated:
-            kind = get_args(kind)[0]
-        optional = NoneType in get_args(kind)
-        marked = SOMETIMES in get_args(self.fields[name])[1:]
-        return optional or marked or name in _NOT_KEPT
+        kinds, marks = parts_of(self.fields[name])
+        return NoneType in kinds or SOMETIMES in marks or name in _NOT_KEPT
 
     def take(self, value: Any) -> Fields:
         """Return the fields of an object."""
         if self.taken is not None:
             return self.taken(value)
-        if hasattr(self.type, "from_fields"):
-            return dict(value.to_fields())
         if hasattr(self.type, "get_params"):
             return {k: v for k, v in vars(value).items() if k not in _NOT_KEPT or k in self.fields}
         return {name: getattr(value, name) for name in sorted(self.defaults)}
@@ -494,9 +495,7 @@ class Declared:
     def make(self, fields: Fields) -> Any:
         """Make an object of its fields."""
         if self.made is not None:
-            return self.made(fields)
-        if hasattr(self.type, "from_fields"):
-            return self.type.from_fields(fields)
+            return self.made(self.type, fields)
         if hasattr(self.type, "get_params"):
             estimator: Any = object.__new__(self.type)
             vars(estimator).update(fields)
@@ -504,27 +503,20 @@ class Declared:
         return self.type(**fields)
 
 
-class _Names(dict[str, Any]):
-    """Names that annotations of a module use; those of stored types need no import."""
-
-    def __missing__(self, name: str) -> Any:
-        for cls in _BY_TYPE:
-            if cls.__name__ == name:
-                return cls
-        raise KeyError(name)
-
-
 @dataclass(eq=False, repr=False)
 class Node:
     """An object read from a file: checked, but not yet made.
 
-    `declared` is None for an object of a type that the user has said to trust.
+    `declared` is None for an object of a type that the user has said to trust. `n_objects` counts
+    the object and all in it, as often as they are named; `depth` is how far they are nested.
     """
 
     declared: Declared | None
     fields: Fields
     dims: Dims = field(default_factory=dict)
     made: Any = None
+    n_objects: int = 1
+    depth: int = 1
 
     @property
     def last(self) -> Node:
@@ -540,7 +532,7 @@ class Node:
         return "<object of a foreign type>" if self.declared is None else f"<{self.declared.tag}>"
 
 
-_BY_TAG: dict[str, Declared] = {}
+DECLARED: dict[str, Declared] = {}  # by tag
 _BY_TYPE: dict[Any, Declared] = {}
 # unless a type declares them
 _NOT_KEPT = frozenset(
@@ -552,37 +544,27 @@ def stored(tag: str) -> Callable[[Class], Class]:
     """Declare a class as one that may stand in a file.
 
     The fields of a dataclass or a NamedTuple are those of its constructor; of an estimator its
-    parameters and its attributes. A class with `to_fields()` and `from_fields(fields)` says itself
-    what they are. Parameters that are not annotated in the class may hold anything plain; an
-    attribute of an estimator must be annotated, in the class or a base.
+    parameters and its attributes. Parameters that are not annotated in the class may hold anything
+    plain; an attribute of an estimator must be annotated, in the class or a base.
     """
-
-    def register(cls: Class) -> Class:
-        declare(cls, tag)
-        return cls
-
-    return register
+    return lambda cls: declare(cls, tag)
 
 
-def declare(cls: type, tag: str, **options: Any) -> None:
+def declare(cls: Class, tag: str, **options: Any) -> Class:
     """Do what `stored` does, for a class that is not ours to annotate; see `Declared`."""
-    _BY_TAG[tag] = _BY_TYPE[cls] = Declared(tag, cls, **options)
+    DECLARED[tag] = _BY_TYPE[cls] = Declared(tag, cls, **options)
+    return cls
+
+
+def declared_base(cls: type) -> Declared | None:
+    """Return the declaration of a class, or of the nearest of its bases that has one."""
+    return next((_BY_TYPE[base] for base in cls.__mro__ if base in _BY_TYPE), None)
 
 
 def declared_for(value: Any) -> Declared | None:
     """Return the declaration of an object's type, if it holds for the object."""
     declared = _BY_TYPE.get(type(value))
     return declared if declared is not None and declared.accepts(value) else None
-
-
-def declared_by_tag(tag: str) -> Declared:
-    """Return the declaration with a tag; KeyError if there is none."""
-    return _BY_TAG[tag]
-
-
-def all_declared() -> Iterator[Declared]:
-    """Every declared type."""
-    yield from _BY_TAG.values()
 
 
 def checked(declared: Declared, fields: Fields) -> Dims:
@@ -595,7 +577,7 @@ def checked(declared: Declared, fields: Fields) -> Dims:
     if unknown:
         raise NotAsDeclaredError(f"{called} has no {unknown[0]}")
     dims: Dims = {}
-    # an estimator that only tells how others are to be made has parameters and nothing else
+    # an estimator that is a template for others has parameters and nothing else
     fitted = not declared.is_estimator or not declared.defaults.keys() >= fields.keys()
     if declared.is_estimator:
         dims["fitted"] = fitted
@@ -620,8 +602,9 @@ def checked(declared: Declared, fields: Fields) -> Dims:
                 pending.append(name)
         if len(pending) == len(before) and unknown_size is not None:
             raise unknown_size
-    if declared.check is not None and fitted:
-        declared.check(fields, dims)
+    if fitted:
+        by_hand = getattr(declared.spec or declared.type, "_check_stored", lambda *_: None)
+        by_hand(fields, dims)
     return dims
 
 
@@ -661,9 +644,10 @@ def _csr_fields(value: Any) -> Fields:
     return parts | {"shape": tuple(int(n) for n in value.shape)}
 
 
+def _csr(cls: Any, fields: Fields) -> Any:
+    parts = (fields["data"], fields["indices"], fields["indptr"])
+    return cls(parts, shape=fields["shape"])
+
+
 for _cls, _tag in ((sp.csr_array, "csr"), (sp.csr_matrix, "csr-matrix")):
-
-    def _make_csr(f: Fields, cls: Any = _cls) -> Any:
-        return cls((f["data"], f["indices"], f["indptr"]), shape=f["shape"])
-
-    declare(_cls, _tag, spec=_Csr, taken=_csr_fields, made=_make_csr)
+    declare(_cls, _tag, spec=_Csr, taken=_csr_fields, made=_csr)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 import joblib
@@ -19,17 +19,15 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@lru_cache(maxsize=1)
-def _thread_pools() -> ThreadpoolController:
-    # Looking for the loaded libraries takes milliseconds, so it is done once.
-    return ThreadpoolController()
+# Looking for the loaded libraries takes milliseconds, so it is done once.
+_thread_pools = cache(ThreadpoolController)
 
 
 class _OneBlasThread:
-    """Holds BLAS to one thread while anybody is inside, and then lets it go as it was found.
+    """Limits BLAS to one thread while any caller is inside, and then restores its setting.
 
-    The limit is one of the whole process. Were each caller to restore what it found, two that
-    overlap would leave the second with what the first had set: one thread for ever.
+    The limit belongs to the whole process. If each of two overlapping callers restored what it
+    found, the second would restore the limit of the first, and BLAS would stay on one thread.
     """
 
     def __init__(self) -> None:
@@ -72,9 +70,9 @@ def map_threads(
     n_jobs: int | None,
     advance: Advance,
 ) -> list[Result]:
-    """Apply `work` to all items, results in order; each call runs on one thread alone.
+    """Apply `work` to all items in threads, and return the results in the order of the items.
 
-    BLAS is held to one thread meanwhile, so a result does not depend on `n_jobs`.
+    Each call runs on one thread, BLAS included, so a result does not depend on `n_jobs`.
     """
 
     def done(item: Item) -> Result:

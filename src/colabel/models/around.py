@@ -17,12 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.estimators import attribute
 from colabel.core.hashing import mix, row_keys
-from colabel.core.parameters import check_choice, check_flag, check_integer
+from colabel.core.parameters import check_choice
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Between, Estimator, check_that, stored
 from colabel.decide import (
     F1,
-    NONCONFORMITIES,
     RISKS,
     CalibrationScores,
     Decision,
@@ -110,7 +109,6 @@ class RuledClassifier(AroundModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("violations", self.violations, ("drop", "keep", "refuse"))
         if not isinstance(self.rules, Rules | str):
             raise ValueError(f"rules={self.rules!r} must be text or colabel.rules.Rules.")
 
@@ -513,9 +511,6 @@ class ConformalSets(AroundModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _checked_coverage(self.coverage)
-        check_integer("max_listed", self.max_listed, 1)
-        check_flag("allow_empty", self.allow_empty)
-        check_choice("nonconformity", self.nonconformity, NONCONFORMITIES)
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()

@@ -194,6 +194,7 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
                 " fit(X, y) with the labels of each row."
             )
         parameters.check_jobs(getattr(self, "n_jobs", None))
+        parameters.check_annotated(self)
         self._check_parameters()
         fresh = unfitted_copy(self)
         if is_dask(X):

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
-from colabel.core.schema import Below, Between, Distribution, check_that, stored
+from colabel.core.parameters import checked_grid
+from colabel.core.schema import POSITIVE, Below, Between, Distribution, check_that, stored
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
@@ -264,11 +264,11 @@ class BayesNetEnsemble(JointClassifier):
     """
 
     bins: int | None = field(default=4, kw_only=False)
-    max_parents: int = 2
+    max_parents: Annotated[int, Between(0)] = 2
     smoothing: float | Sequence[float] = DEFAULT_SMOOTHING
-    n_folds: int = 3
+    n_folds: Annotated[int, Between(2)] = 3
     arc_score: NetworkScore = "bic"
-    equivalent_sample_size: float = 1.0
+    equivalent_sample_size: Annotated[float, POSITIVE] = 1.0
     engine: Engine = "auto"
     verbose: ClassVar[int] = 0  # type: ignore[misc]
     features_: Annotated[discrete_features.DiscreteFeatures, "p values"] = attribute()
@@ -342,10 +342,6 @@ class BayesNetEnsemble(JointClassifier):
         super()._check_parameters()
         discrete_features.check_bins(self.bins)
         checked_grid("smoothing", self.smoothing)
-        check_integer("n_folds", self.n_folds, 2)
-        check_positive("equivalent_sample_size", self.equivalent_sample_size)
-        check_integer("max_parents", self.max_parents, 0)
-        check_choice("arc_score", self.arc_score, ("bdeu", "bic"))
 
     def _learn(self, data: TrainingData) -> None:
         data = completed_by_chain(data, self._seed(), self.n_jobs)

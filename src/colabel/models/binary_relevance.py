@@ -16,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 
 from colabel.core.arrays import Array, Indices, label_columns, n_label_columns
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_choice
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Between, stored
 from colabel.core.threads import map_threads
@@ -462,7 +461,6 @@ class StackedBinaryRelevance(MayLackProbabilities):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("first_layer", self.first_layer, ("cross_validated", "in_sample"))
         if has_probabilities(self.estimator):
             return
         if self.decision not in ("subset", "hamming"):

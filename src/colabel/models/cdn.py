@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from colabel.core.arrays import (
 )
 from colabel.core.estimators import attribute
 from colabel.core.hashing import row_keys
-from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import CODES, Between, Is, bind, check_that, stored
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
 from colabel.joint.gibbs.sampler import GibbsOptions
@@ -240,7 +239,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
     """
 
     label_coding: LabelCoding = "0/1"
-    max_parents: int | None = None
+    max_parents: Annotated[int | None, Between(1)] = None
     burn_in: int = 100
     n_sweeps: int = 500
     n_best: Annotated[int, Between(1, 10**4)] = 100
@@ -311,11 +310,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.max_parents is not None:
-            check_integer("max_parents", self.max_parents, 1)
         GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
-        check_choice("label_coding", self.label_coding, get_args(LabelCoding))
-        check_choice("marginals", self.marginals, ("best", "plain"))
 
     def _joint(self, X: Any) -> Joint:
         space = self.label_space_

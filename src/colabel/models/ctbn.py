@@ -11,7 +11,6 @@ import numpy as np
 from colabel.core import schema
 from colabel.core.arrays import Array, Indices
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.joint import Joint, Tree
 from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
@@ -478,8 +477,8 @@ class CTBN(StacksEstimator):
 
     search_estimator: Annotated[Any, schema.Estimator(fitted=False, or_none=True)] = None
     pairs: Literal["shared", "separate"] = "shared"
-    max_parents: int | str | None = "auto"
-    min_rows: float = 10
+    max_parents: Annotated[int | Literal["auto"] | None, schema.Between(1)] = "auto"
+    min_rows: Annotated[float, schema.Between(0)] = 10
     tree_: Annotated[Indices, "d", schema.Below("d", or_none=True)] = attribute()
     edge_scores_: Annotated[Array, "d d", schema.Between(nan=True)] = attribute()
     edge_gains_: Annotated[Array, "d d", schema.Between(nan=True)] = attribute()
@@ -523,15 +522,11 @@ class CTBN(StacksEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_positive("min_rows", self.min_rows, or_zero=True)
         if self.search_estimator is not None and self._conditional_estimator() is None:
             raise ValueError(
                 f"search_estimator={self.search_estimator!r} takes the place of an estimator: give"
                 " estimator too, with stack=False."
             )
-        check_choice("pairs", self.pairs, ("shared", "separate"))
-        if self.max_parents is not None and self.max_parents != "auto":
-            check_integer("max_parents", self.max_parents, 1)
 
     def _joint(self, X: Any) -> Joint:
         sizes = self.label_space_.cardinalities

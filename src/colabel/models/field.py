@@ -10,7 +10,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -18,7 +18,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Indices, dense
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
 from colabel.core.schema import CODES, NOT_EMPTY, SOMETIMES, Below, Between, check_that, stored
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
@@ -254,7 +253,6 @@ class FieldModel(Penalised):
 
 
 Training = Literal["enumeration", "supported", "pseudo"]
-_TRAININGS = ("auto", *get_args(Training))
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
 _FEW_VECTORS = 1 << 12
 _MOST_VECTORS = 1 << 16
@@ -346,7 +344,7 @@ class CollectiveCRF(FieldModel):
     ('enumeration', [-1, -1, -1])
     """
 
-    training: str = "auto"
+    training: Training | Literal["auto"] = "auto"
     training_: Training = attribute()
     vectors_: Annotated[Codes, "_ d", CODES, NOT_EMPTY, SOMETIMES] = attribute()
 
@@ -356,10 +354,6 @@ class CollectiveCRF(FieldModel):
         supported = fields["training_"] == "supported"
         has_vectors = fields.get("vectors_") is not None
         check_that(supported == has_vectors, "vectors_ does not fit training_")
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_choice("training", self.training, _TRAININGS)
 
     def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
         self.training_ = _resolved(self.training, data.cardinalities)
@@ -560,11 +554,11 @@ class PairwiseCRF(FieldModel):
 
     group: Strengths = "auto"
     edge_features: EdgeFeatures = "auto"
-    constant: str = "free"
+    constant: Literal["free", "penalised", "none"] = "free"
     centre: bool = True
-    standard_errors: float = 1.0
-    form: str = "proximal"
-    max_structure_iter: int | None = None
+    standard_errors: Annotated[float, Between(0)] = 1.0
+    form: Literal["proximal", "constrained"] = "proximal"
+    max_structure_iter: Annotated[int | None, Between(1)] = None
     tune: bool = True
     candidates_: Annotated[Indices, "_ 2", Below("d")] = attribute()
     alpha_profile_: Annotated[Array, "_ _"] = attribute()
@@ -572,16 +566,6 @@ class PairwiseCRF(FieldModel):
     group_scores_: dict[Any, Any] = attribute()
     lambda_w_: Annotated[float, Between(0.0, np.inf)] = attribute()
     eta_: Annotated[float, Between(0.0, 1.0)] = attribute()
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_choice("form", self.form, ("proximal", "constrained"))
-        check_choice("constant", self.constant, ("free", "penalised", "none"))
-        check_flag("tune", self.tune)
-        check_flag("centre", self.centre)
-        if self.max_structure_iter is not None:
-            check_integer("max_structure_iter", self.max_structure_iter, 1, "None")
-        check_positive("standard_errors", self.standard_errors, or_zero=True)
 
     def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
         limit = candidate_limit(self.max_candidates, data.n_labels)

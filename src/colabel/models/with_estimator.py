@@ -15,7 +15,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, n_label_columns
 from colabel.core.estimators import attribute, fits_afresh
-from colabel.core.parameters import check_flag
 from colabel.core.schema import SOMETIMES, Estimator, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, stack
@@ -251,10 +250,6 @@ class StacksEstimator(Regressions):
     def _inputs(self, X: Any) -> Any:
         """Return what the regressions see of rows X (n, p)."""
         return self.estimator_scores_(X) if hasattr(self, "estimator_scores_") else X
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_flag("stack", self.stack)
 
 
 class AroundModel(MetaEstimatorMixin, JointClassifier):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Indices, dense
 from colabel.core.estimators import Parameters, attribute, fits_afresh
-from colabel.core.parameters import check_choice, check_integer, checked_weights
+from colabel.core.parameters import check_annotated, checked_weights
 from colabel.core.schema import ASCENDING, Between, Dims, Fields, Is, check_that, stored
 
 __all__ = ["FeatureBins"]
@@ -55,7 +55,7 @@ class FeatureBins(Parameters, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     [[0, 0], [0, 0], [0, 0], [1, 1]]
     """
 
-    n_bins: int = field(default=4, kw_only=False)
+    n_bins: Annotated[int, Between(2)] = field(default=4, kw_only=False)
     strategy: Literal["quantile", "width"] = "quantile"
     n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
     feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
@@ -80,8 +80,7 @@ class FeatureBins(Parameters, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         sample_weight : array of shape (n,), optional
             How many rows each row stands for; a row of weight zero does not exist.
         """
-        check_integer("n_bins", self.n_bins, 2)
-        check_choice("strategy", self.strategy, ("quantile", "width"))
+        check_annotated(self)
         rows = self._dense(X, reset=True)
         weight = checked_weights(sample_weight, rows)
         present = weight > 0

@@ -19,12 +19,12 @@ from sklearn.utils.validation import (
 from colabel.core import parameters
 from colabel.core.arrays import Array, Flags, column_owner, is_sparse, n_label_columns
 from colabel.core.estimators import Parameters, attribute, fits_afresh
-from colabel.core.schema import Between, Dims, Fields, Is, stored
+from colabel.core.schema import POSITIVE, Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
 from colabel.learn.forest.boosting import BoostedTrees, boost
 from colabel.learn.forest.contents import LabelForest, label_targets
-from colabel.learn.forest.forest import KINDS, ForestKind, grow
+from colabel.learn.forest.forest import ForestKind, grow
 from colabel.learn.linear import LinearLearner
 from colabel.preprocess.kernel import beside
 
@@ -147,6 +147,7 @@ class _LabelFeatures(Parameters, TransformerMixin, BaseEstimator):
     @fits_afresh
     def _fitted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array]:
         """Fit; return the checked rows, and their log-odds by trees that have not seen them."""
+        parameters.check_annotated(self)
         self._check_parameters()
         rows = self._checked(X, reset=True)
         data = self._training_data(rows, y, sample_weight)
@@ -283,12 +284,12 @@ class ForestFeatures(_LabelFeatures):
     (2, 7)
     """
 
-    n_estimators: int = field(default=300, kw_only=False)
+    n_estimators: Annotated[int, Between(1)] = field(default=300, kw_only=False)
     kind: ForestKind = "extra"
     max_features: Any = "sqrt"
     min_samples_leaf: int | float = 2
     max_depth: int | None = None
-    cv: int | None = None
+    cv: Annotated[int | None, Between(2)] = None
     forest_: Annotated[LabelForest, "d sizes p"] = attribute()
     _prefix = "forest"
 
@@ -331,13 +332,6 @@ class ForestFeatures(_LabelFeatures):
             own = data.take(kept)
             found[held] = self._grown(own, seed)[0].log_odds(data.X[held], self.n_jobs)
         return found
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        parameters.check_choice("kind", self.kind, KINDS)
-        parameters.check_integer("n_estimators", self.n_estimators, 1)
-        if self.cv is not None:
-            parameters.check_integer("cv", self.cv, 2, "None")
 
 
 @stored("boosted-features")
@@ -404,15 +398,15 @@ class BoostedFeatures(_LabelFeatures):
     (2, 7)
     """
 
-    n_rounds: int = field(default=400, kw_only=False)
-    learning_rate: float | Literal["auto"] = "auto"
+    n_rounds: Annotated[int, Between(1)] = field(default=400, kw_only=False)
+    learning_rate: Annotated[float | Literal["auto"], POSITIVE] = "auto"
     splitter: Literal["auto", "random", "best"] = "auto"
-    max_leaf_nodes: int = 16
-    min_samples_leaf: int = 5
+    max_leaf_nodes: Annotated[int, Between(2)] = 16
+    min_samples_leaf: Annotated[int, Between(1)] = 5
     max_features: Any = "auto"
     subsample: float = 0.8
     passthrough: bool | Literal["auto"] = False
-    cv: int = 3
+    cv: Annotated[int, Between(2)] = 3
     trees_: Annotated[BoostedTrees, "d sizes p"] = attribute()
     held_out_loss_: Annotated[Array, "_"] = attribute()
     _prefix = "boosted"
@@ -440,13 +434,6 @@ class BoostedFeatures(_LabelFeatures):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        parameters.check_integer("n_rounds", self.n_rounds, 1)
-        parameters.check_integer("max_leaf_nodes", self.max_leaf_nodes, 2)
-        parameters.check_integer("min_samples_leaf", self.min_samples_leaf, 1)
-        parameters.check_integer("cv", self.cv, 2)
-        parameters.check_choice("splitter", self.splitter, ("auto", "random", "best"))
-        if self.learning_rate != "auto":
-            parameters.check_positive("learning_rate", self.learning_rate)
         if not 0 < self.subsample <= 1:
             raise ValueError(
                 f"subsample={self.subsample!r} must be a share of the rows, at most 1."

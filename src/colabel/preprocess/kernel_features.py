@@ -18,7 +18,7 @@ from colabel.core import parameters
 from colabel.core.arrays import Array, is_sparse, row_slices
 from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.progress import Advance, progress_bar
-from colabel.core.schema import Between, Dims, Fields, Is, Matrix, check_that, stored
+from colabel.core.schema import POSITIVE, Between, Dims, Fields, Is, Matrix, check_that, stored
 from colabel.core.threads import map_threads
 from colabel.preprocess import kernel as kernels
 from colabel.preprocess._scales import SCALINGS, mean_and_spread
@@ -135,11 +135,11 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
     """
 
     width: float | Literal["auto"] = field(default="auto", kw_only=False)
-    n_landmarks: int | Literal["auto"] = field(default="auto", kw_only=False)
+    n_landmarks: Annotated[int | Literal["auto"], Between(1)] = field(default="auto", kw_only=False)
     linear: bool = True
     sampling: kernels.Sampling = "kmeans"
     scaling: Literal["auto", "columns", "common"] = "auto"
-    balance: float = 4.0
+    balance: Annotated[float, POSITIVE] = 4.0
     n_jobs: Annotated[int | None, Between(-1024, 1024)] = None
     random_state: Any = None
     verbose: int = 0
@@ -277,17 +277,12 @@ class KernelFeatures(Parameters, TransformerMixin, BaseEstimator):
 
     def _checked_parameters(self) -> tuple[float | None, int | None]:
         """Width and number of landmarks, None where they are to be chosen."""
-        parameters.check_choice("scaling", self.scaling, ("auto", *SCALINGS))
-        parameters.check_choice("sampling", self.sampling, kernels.SAMPLINGS)
-        parameters.check_flag("linear", self.linear)
-        parameters.check_positive("balance", self.balance)
+        parameters.check_annotated(self)
         width: Any = None if self.width == "auto" else self.width
         number: Any = None if self.n_landmarks == "auto" else self.n_landmarks
         real = isinstance(width, Real) and not isinstance(width, bool)
         if width is not None and not (real and 1e-100 < width < 1e100):
             raise ValueError(f"width={width!r} must be a positive number or 'auto'.")
-        if number is not None:
-            parameters.check_integer("n_landmarks", number, 1, "'auto'")
         return None if width is None else float(width), None if number is None else int(number)
 
     def _standardised(self, rows: Any) -> Any:

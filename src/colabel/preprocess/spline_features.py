@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from colabel.core.arrays import Array, Indices, dense, is_sparse, label_columns
 from colabel.core.estimators import Parameters, attribute
-from colabel.core.parameters import check_integer, check_magnitude
+from colabel.core.parameters import check_annotated, check_magnitude
 from colabel.core.schema import Below, Between, Dims, Fields, Is, check_that, stored
 from colabel.labels import LabelSpace
 from colabel.preprocess._scales import SCALINGS, mean_and_spread
@@ -82,10 +82,10 @@ class SplineFeatures(Parameters, TransformerMixin, BaseEstimator):
     True
     """
 
-    n_knots: int = field(default=4, kw_only=False)
+    n_knots: Annotated[int, Between(2)] = field(default=4, kw_only=False)
     degree: Annotated[int, Between(1, 10)] = 2
-    min_values: int = 8
-    max_columns: int = 2000
+    min_values: Annotated[int, Between(2)] = 8
+    max_columns: Annotated[int, Between(0)] = 2000
     n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
     feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
     mean_: Annotated[Array | None, "p"] = attribute()
@@ -120,10 +120,7 @@ class SplineFeatures(Parameters, TransformerMixin, BaseEstimator):
         y : labels of n rows, in any form that `LabelSpace` reads, optional
             Only asked where not all columns can be curved (`max_columns`).
         """
-        check_integer("n_knots", self.n_knots, 2)
-        check_integer("degree", self.degree, 1)
-        check_integer("min_values", self.min_values, 2)
-        check_integer("max_columns", self.max_columns, 0)
+        check_annotated(self)
         X = self._checked(X, reset=True)
         self.mean_ = self.scale_ = None
         self.curved_ = np.empty(0, dtype=np.intp)

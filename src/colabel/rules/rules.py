@@ -373,7 +373,7 @@ declare(
     "rules",
     spec=_Stored,
     taken=lambda rules: {"text": str(rules)},
-    made=lambda fields: Rules.parse(fields["text"], folder=None),
+    made=lambda _, fields: Rules.parse(fields["text"], folder=None),
 )
 
 

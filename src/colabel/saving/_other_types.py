@@ -1,4 +1,4 @@
-"""Types of SciPy and scikit-learn that a model file may hold, with what they must hold.
+"""Types of SciPy and scikit-learn that a model file may hold, and what they must look like.
 
 They are not ours to annotate: a class beside each says what its fields are (`colabel.core.schema`).
 An estimator that is not listed, or whose settings are (a vectorizer that opens files or splits
@@ -30,23 +30,20 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from colabel.core import schema
 from colabel.core.arrays import Array, Indices
+from colabel.core.content import CannotBeWrittenError
 from colabel.learn.forest.contents import PlainForest
-from colabel.saving._content import CannotBeWrittenError
 
 Floats = NDArray[np.floating[Any]]  # scikit-learn keeps the precision of its rows
 Values = NDArray[Any]
-Spec = type
-_POSITIVE = schema.Between(1e-300)
 
 
-def _describes(*classes: type, **options: Any) -> Callable[[Spec], Spec]:
-    """Declare estimators whose fields are the annotations of a class."""
+def _describes(*classes: type, **options: Any) -> Callable[[type], type]:
+    """Declare types of scikit-learn whose fields are the annotations of a class."""
 
-    def register(spec: Spec) -> Spec:
+    def register(spec: type) -> type:
         for cls in classes:
-            schema.declare(
-                cls, f"sklearn.{cls.__name__}", spec=spec, others=schema.Setting, **options
-            )
+            options_of = {"spec": spec, "others": schema.Setting, **options}
+            schema.declare(cls, f"sklearn.{cls.__name__}", **options_of)
         return spec
 
     return register
@@ -55,6 +52,10 @@ def _describes(*classes: type, **options: Any) -> Callable[[Spec], Spec]:
 class _Features:
     n_features_in_: Annotated[int, schema.Is("p")]
     feature_names_in_: Annotated[Values, "p", schema.SOMETIMES]
+
+    @staticmethod
+    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
+        dims.setdefault("made", dims["p"])
 
 
 # ------------------------------------------------------------------------ classifiers
@@ -89,7 +90,7 @@ class _Gaussian(_Classes):
     class_count_: Annotated[Floats, "k", schema.Between(0.0)]
     class_prior_: Annotated[Floats, "k", schema.Distribution()]
     theta_: Annotated[Floats, "k p"]
-    var_: Annotated[Floats, "k p", _POSITIVE]
+    var_: Annotated[Floats, "k p", schema.POSITIVE]
     epsilon_: Annotated[float, schema.Between(0.0)]
 
 
@@ -105,15 +106,9 @@ class _Counted(_Classes):
 # ------------------------------------------------------------------------ transformers
 
 
-class _Columns(_Features):
-    @staticmethod
-    def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
-        dims["made"] = dims["p"]
-
-
 @_describes(pre.StandardScaler, pre.MinMaxScaler, pre.MaxAbsScaler, pre.RobustScaler)
-class _Scaler(_Columns):
-    scale_: Annotated[Floats | None, "p", _POSITIVE]
+class _Scaler(_Features):
+    scale_: Annotated[Floats | None, "p", schema.POSITIVE]
     mean_: Annotated[Floats | None, "p"]
     var_: Annotated[Floats | None, "p"]
     center_: Annotated[Floats | None, "p"]
@@ -134,7 +129,7 @@ class _Scaler(_Columns):
 
 
 @_describes(pre.Normalizer)
-class _Normalizer(_Columns):
+class _Normalizer(_Features):
     norm: Literal["l1", "l2", "max"]
 
 
@@ -170,8 +165,11 @@ class _Encoder(_Features):
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         outs = fields.get("_n_features_outs")
         if outs is None:  # one column for each
+            there = fields.get("_missing_indices") is not None
+            schema.check_that(there, "it has lost its _missing_indices")
             dims["made"] = dims["p"]
             return
+        schema.check_that(isinstance(outs, list), "_n_features_outs is no list")
         dropped = fields["_drop_idx_after_grouping"]
         left_out = [None] * dims["p"] if dropped is None else dropped.tolist()
         for n_values, n_columns, drop in zip(dims["values"], outs, left_out, strict=True):
@@ -186,17 +184,19 @@ class _Indicator(_Features):
     features_: Annotated[Indices, "made", schema.Below("p")]
     _n_features: Annotated[int, schema.Is("p")]
     _precomputed: bool
+    features: Literal["missing-only", "all"]
 
 
 @_describes(SimpleImputer)
 class _Imputer(_Features):
     statistics_: Annotated[Values, "p"]
     indicator_: Annotated[MissingIndicator | None, "p"]
-    _fit_dtype: Any
-    _fill_dtype: Annotated[Any, schema.SOMETIMES]
+    _fit_dtype: np.dtype
+    _fill_dtype: Annotated[np.dtype, schema.SOMETIMES]
 
     @staticmethod
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
+        fields.setdefault("_fill_dtype", fields["_fit_dtype"])  # of older versions of scikit-learn
         known = [value is not None and value == value for value in fields["statistics_"].tolist()]
         dims["made"] = len(known) if fields["keep_empty_features"] else sum(known)
         if fields["indicator_"] is not None:
@@ -234,7 +234,7 @@ _WORDS = CountVectorizer().token_pattern
 
 
 def _splits_words_as_usual(vectorizer: Any) -> bool:
-    """No function and no pattern of its own, no files: what scikit-learn does by itself."""
+    """Whether a vectorizer reads no files and has no function or pattern of its own."""
     given = [vectorizer.tokenizer, vectorizer.preprocessor, vectorizer.vocabulary]
     return (
         given == [None] * 3
@@ -246,7 +246,7 @@ def _splits_words_as_usual(vectorizer: Any) -> bool:
 
 
 @_describes(TfidfTransformer)
-class _Tfidf(_Columns):
+class _Tfidf(_Features):
     idf_: Annotated[Floats, "p", schema.SOMETIMES]
     norm: Literal["l1", "l2"] | None
 
@@ -261,7 +261,7 @@ class _Vectorizer:
     tokenizer: None
     preprocessor: None
     vocabulary: None
-    stop_words: Any
+    stop_words: list[str] | str | None
     strip_accents: Literal["ascii", "unicode"] | None
     encoding: Literal["utf-8", "latin-1", "ascii"]
     ngram_range: tuple[Annotated[int, schema.Between(1, 10)], Annotated[int, schema.Between(1, 10)]]
@@ -271,6 +271,8 @@ class _Vectorizer:
         schema.bind(dims, "made", len(fields["vocabulary_"]), "vocabulary_")
         places = sorted(fields["vocabulary_"].values()) == list(range(dims["made"]))
         schema.check_that(places, "vocabulary_ gives two words one column, or a column none")
+        there = "use_idf" not in fields or "_tfidf" in fields
+        schema.check_that(there, "it has lost its _tfidf")
         schema.check_that(fields["token_pattern"] == _WORDS, "token_pattern is not scikit-learn's")
 
 
@@ -295,6 +297,8 @@ class _ColumnTransformer(_Features):
     def _check_stored(fields: schema.Fields, dims: schema.Dims) -> None:
         made: list[int | None] = []
         for name, step, columns in fields["transformers_"]:
+            known = name in fields["_transformer_to_input_indices"]
+            schema.check_that(known, f"nothing says what the columns of {name!r:.40} are")
             names = fields.get("feature_names_in_")
             taken = _n_columns(columns, dims["p"], () if names is None else names.tolist())
             if step == "drop" or not taken:
@@ -309,7 +313,7 @@ class _ColumnTransformer(_Features):
 
 
 def _n_columns(columns: Any, n_features: int, names: Any) -> int:
-    """How many columns a transformer takes: by position, by name, or by flags."""
+    """Count the columns that a transformer takes, given by position, by name, or by flags."""
     if isinstance(columns, slice):
         ends = [end for end in (columns.start, columns.stop) if isinstance(end, str)]
         schema.check_that(not ends, "a transformer takes columns from one name to another")
@@ -324,6 +328,7 @@ def _n_columns(columns: Any, n_features: int, names: Any) -> int:
     return sum(several) if flags else len(several)
 
 
+@_describes(Pipeline, has_state=False, others=Any)
 class _Pipeline:
     steps: list[tuple[str, Any]]
     memory: None
@@ -347,7 +352,7 @@ class _Pipeline:
             schema.check_that(
                 fits, "a step of the pipeline makes other features than the next one takes"
             )
-        # the whole takes what its first step takes, and is of its last what that is
+        # the pipeline takes what its first step takes, and answers as its last step does
         of_the_last = ("d", "sizes", "k", "made")
         dims.update({name: last.dims[name] for name in of_the_last if name in last.dims})
         known = [step.dims["fitted"] for step in steps if "fitted" in step.dims]
@@ -360,11 +365,6 @@ class _Pipeline:
 
 
 # ------------------------------------------------------------------------ forests
-
-
-class _Forest(PlainForest):
-    class_weight: Any
-    monotonic_cst: Any
 
 
 _PLAIN = ("forest_", "probabilities_", "classes_", "n_features_in_")
@@ -382,43 +382,35 @@ def _take_forest(value: Any) -> schema.Fields:
     return {**parameters, **{name: getattr(plain, name) for name in _PLAIN}}
 
 
-def _make_forest(cls: Any) -> Callable[[schema.Fields], Any]:
-    def make(fields: schema.Fields) -> Any:
-        if "forest_" not in fields:
-            return cls(**fields)
-        made = PlainForest()
-        for name in _PLAIN:
-            setattr(made, name, fields[name])
-        return made
+def _make_forest(cls: Any, fields: schema.Fields) -> Any:
+    if "forest_" not in fields:
+        return cls(**fields)
+    made = PlainForest()
+    made.__dict__.update({name: fields[name] for name in _PLAIN})
+    return made
 
-    return make
+
+@_describes(
+    RandomForestClassifier,
+    ExtraTreesClassifier,
+    DecisionTreeClassifier,
+    ExtraTreeClassifier,
+    taken=_take_forest,
+    made=_make_forest,
+)
+class _Forest(PlainForest):
+    class_weight: Any
+    monotonic_cst: Any
 
 
 # ------------------------------------------------------------------------ others
 
 
+@_describes(make_column_selector, others=Any)
 class _Selector:
     pattern: str | None
     dtype_include: Any
     dtype_exclude: Any
 
 
-schema.declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
-schema.declare(
-    BSpline,
-    "scipy.BSpline",
-    spec=_BSpline,
-    taken=lambda spline: {
-        name: getattr(spline, name) for name in ("t", "c", "k", "extrapolate", "axis")
-    },
-    made=lambda fields: BSpline(**fields),
-)
-schema.declare(make_column_selector, "sklearn.make_column_selector", spec=_Selector)
-for _cls in (
-    RandomForestClassifier,
-    ExtraTreesClassifier,
-    DecisionTreeClassifier,
-    ExtraTreeClassifier,
-):
-    options: Any = {"taken": _take_forest, "made": _make_forest(_cls), "others": schema.Setting}
-    schema.declare(_cls, f"sklearn.{_cls.__name__}", spec=_Forest, **options)
+schema.declare(BSpline, "scipy.BSpline", spec=_BSpline)

@@ -2,20 +2,27 @@
 
 A model file is a zip archive of a manifest (`colabel.json`), a list of objects (`model.json`) and
 arrays (`arrays/*.npy`). Every object is of a type that declares, in its own file, what it may hold
-(`colabel.core.schema`); all of them are checked before the first is made.
+(`colabel.core.schema`); all of them are checked before the first is made (`colabel.core.content`).
+
+Estimators of other packages are written by skops. What such an object holds cannot be checked, and
+its code runs when it is made: it is made only if the caller has named its type, and every further
+type that skops finds in it. skops reads an array anew each time it is named, and looks again at all
+that an object holds whenever it is named again: how often that is, is counted before skops is asked
+anything.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-from zipfile import BadZipFile
+from typing import TYPE_CHECKING, Any
+from zipfile import ZIP_STORED, BadZipFile
 
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
@@ -23,12 +30,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel import models, preprocess
 from colabel._version import __version__
+from colabel.core import content
 from colabel.core.files import written_whole
-from colabel.core.schema import NotAsDeclaredError
+from colabel.core.schema import NotAsDeclaredError, check_that
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
-from colabel.saving import _content
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.tables.model import TableModel
 
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
 FORMAT = 2
+_MANIFEST = "colabel.json"
+_PACKAGES = ("numpy", "scipy", "scikit-learn")
 for _room in (models, preprocess):  # each declares what may stand in a file when it is imported
     for _name in _room.__all__:
         getattr(_room, _name)
@@ -84,17 +93,27 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     >>> folder.cleanup()
     """
     space = _space_of(model, "be saved")
-    buffer = io.BytesIO()
     name = type(model).__name__
+    manifest = {
+        "format": FORMAT,
+        "colabel": __version__,
+        "packages": {package: version(package) for package in _PACKAGES},
+        "model": title_of(model.model if isinstance(model, TableModel) else model),
+        "labels": list(space.names),
+    }
+    buffer = io.BytesIO()
     try:
-        content = _content.Written(model)
-        foreign = [_content.dumped(value) for value in content.foreign]
-        _content.write_archive(buffer, _manifest(model, space), content, foreign)
-    except _content.CannotBeWrittenError as error:
+        written = content.Written(model)
+        foreign = [_dumped(each) for each in written.foreign]
+        others = {_MANIFEST: json.dumps(manifest, indent=2, ensure_ascii=False).encode()}
+        others |= {content.FOREIGN.format(i): part for i, part in enumerate(foreign)}
+        content.write_archive(buffer, written, others)
+    except content.CannotBeWrittenError as error:
         raise ModelFileError(f"The {name} cannot be saved: {error}.") from error
-    wanted = sorted({each for part in foreign for each in _content.wanted_types(part)})
+    wanted = sorted({each for part in foreign for each in _wanted_types(part)})
     try:
-        _loaded(buffer, f"The {name} just written", wanted)
+        with _readable(f"The {name} just written"):
+            _loaded(content.Archive(buffer), f"The {name} just written", wanted)
     except ModelFileError as error:
         raise ModelFileError(
             f"The {name} cannot be saved, for it could not be loaded again. {error}"
@@ -138,8 +157,8 @@ def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     ModelFileError
         If the file is not a model, is damaged, was made by another format, or is refused.
     """
-    with _stream(Path(path)) as stream:
-        return _loaded(stream, str(path), trusted)
+    with _opened(path) as archive:
+        return _loaded(archive, str(path), trusted)
 
 
 def describe_model(path: str | PathLike[str]) -> dict[str, Any]:
@@ -151,41 +170,44 @@ def describe_model(path: str | PathLike[str]) -> dict[str, Any]:
         `format`, `colabel` (version), `packages` ({name: version}), `model` (class name) and
         `labels` (names).
     """
-    with _stream(Path(path)) as stream, _readable(str(path)):
-        return _manifest_of(_content.Archive(stream), str(path))
+    with _opened(path) as archive:
+        return _manifest_of(archive, str(path))
 
 
 def types_to_trust(path: str | PathLike[str]) -> list[str]:
     """Return the full names of the types that `load` wants to see in `trusted`, loading nothing."""
-    with _stream(Path(path)) as stream, _readable(str(path)):
-        archive = _content.Archive(stream)
-        archive.check_members()
+    with _opened(path) as archive:
         foreign = [name for name in archive.names if name.endswith(".skops")]
-        return sorted(
-            {each for name in foreign for each in _content.wanted_types(archive.bytes(name))}
-        )
+        return sorted({each for name in foreign for each in _wanted_types(archive.bytes(name))})
 
 
-def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
-    with _readable(file):
-        archive = _content.Archive(stream)
-        manifest = _manifest_of(archive, file)
-        archive.check_members()
-        tree, arrays = archive.json(_content.TREE), archive.arrays()
-        try:
-            model = _content.made(
-                tree,
-                arrays,
-                lambda i: _content.loaded(archive.bytes(_content.FOREIGN.format(i)), trusted),
-            )
-        except NotAsDeclaredError as error:
-            if manifest["colabel"] == __version__:
-                raise
+def _loaded(archive: content.Archive, file: str, trusted: Sequence[str]) -> Any:
+    manifest = _manifest_of(archive, file)
+
+    def foreign(position: int) -> Any:
+        """Make an object of another package, if all of its types are trusted."""
+        from skops import io as skops_io
+
+        part = archive.bytes(content.FOREIGN.format(position))
+        unknown = sorted(_wanted_types(part) - set(trusted))
+        if unknown:
             raise ModelFileError(
-                f"{file} was made by colabel {manifest['colabel']:.40} and does not fit this "
-                f"version, {__version__}: {error}. Load it with the version that made it, or fit "
-                "the model again and save it anew."
-            ) from error
+                f"{file} is refused: it wants {', '.join(unknown)}, which colabel cannot check. If "
+                "you know the file and that code, load it with colabel.load(path, "
+                f"trusted={unknown}), or give --trust to the command."
+            )
+        return skops_io.loads(part, trusted=sorted(set(trusted)))
+
+    try:
+        model = archive.made(foreign)
+    except NotAsDeclaredError as error:
+        if manifest["colabel"] == __version__:
+            raise
+        raise ModelFileError(
+            f"{file} was made by colabel {manifest['colabel']:.40} and does not fit this "
+            f"version, {__version__}: {error}. Load it with the version that made it, or fit "
+            "the model again and save it anew."
+        ) from error
     space = _space_of(model, "have been saved", file)
     if list(space.names) != manifest["labels"]:
         raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
@@ -193,8 +215,9 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
 
 
 @contextmanager
-def _stream(file: Path) -> Iterator[IO[bytes]]:
-    """Open a file that is a file; a pickle is told at once."""
+def _opened(path: str | PathLike[str]) -> Iterator[content.Archive]:
+    """Open a regular file as an archive; a pickle is recognised by its first byte."""
+    file = Path(path)
     try:
         mode = file.stat().st_mode  # reading a device may never end
         if not stat.S_ISREG(mode):
@@ -203,28 +226,22 @@ def _stream(file: Path) -> Iterator[IO[bytes]]:
         stream = file.open("rb")
     except OSError as error:
         raise ModelFileError(f"{file} cannot be read ({error.strerror or error}).") from error
-    with stream:
+    with stream, _readable(str(file)):
         if stream.read(1) == b"\x80":
             raise ModelFileError(
                 f"{file} is a pickle, which can run any code when it is loaded: colabel never "
                 "loads one. Save the model with colabel.save."
             )
-        yield stream
+        yield content.Archive(stream)
 
 
 @contextmanager
 def _readable(file: str) -> Iterator[None]:
-    """Turn whatever a damaged file raises into a sentence."""
+    """Turn any error that a damaged file raises into a sentence."""
     try:
         yield
     except ModelFileError:
         raise
-    except _content.RefusedTypesError as error:
-        raise ModelFileError(
-            f"{file} is refused: it wants {error}, which colabel cannot check. If you know the "
-            f"file and that code, load it with colabel.load(path, trusted={error.names}), or give "
-            "--trust to the command."
-        ) from error
     except BadZipFile as error:
         raise ModelFileError(
             f"{file} is not a colabel model, or was cut short: save the model again."
@@ -239,15 +256,15 @@ def _readable(file: str) -> Iterator[None]:
         ) from error
 
 
-def _manifest_of(archive: _content.Archive, file: str) -> dict[str, Any]:
-    if _content.MANIFEST not in archive.names:
-        raise ModelFileError(f"{file} is not a colabel model: it has no {_content.MANIFEST}.")
-    manifest = archive.json(_content.MANIFEST)
+def _manifest_of(archive: content.Archive, file: str) -> dict[str, Any]:
+    if _MANIFEST not in archive.names:
+        raise ModelFileError(f"{file} is not a colabel model: it has no {_MANIFEST}.")
+    manifest = archive.json(_MANIFEST)
     expected = {"format": int, "colabel": str, "packages": dict, "model": str, "labels": list}
     if not isinstance(manifest, dict) or any(
         type(manifest.get(key)) is not kind for key, kind in expected.items()
     ):
-        raise ModelFileError(f"{file} is damaged: its {_content.MANIFEST} is not as it was saved.")
+        raise ModelFileError(f"{file} is damaged: its {_MANIFEST} is not as it was saved.")
     if manifest["format"] != FORMAT:
         raise ModelFileError(
             f"{file} was made by colabel {manifest['colabel']}, whose files (format "
@@ -257,7 +274,7 @@ def _manifest_of(archive: _content.Archive, file: str) -> dict[str, Any]:
 
 
 def _space_of(model: Any, what: str, file: str | None = None) -> LabelSpace:
-    """Return the label space of a fitted model, or refuse what is not one."""
+    """Return the label space of a fitted model; ModelFileError for anything else."""
     last = model.model if isinstance(model, TableModel) else model
     if isinstance(last, Pipeline):
         last = last.steps[-1][-1] if last.steps else None
@@ -281,12 +298,58 @@ def _space_of(model: Any, what: str, file: str | None = None) -> LabelSpace:
     return space
 
 
-def _manifest(model: Any, space: LabelSpace) -> dict[str, Any]:
-    packages = ("numpy", "scipy", "scikit-learn")
-    return {
-        "format": FORMAT,
-        "colabel": __version__,
-        "packages": {name: version(name) for name in packages},
-        "model": title_of(model.model if isinstance(model, TableModel) else model),
-        "labels": list(space.names),
-    }
+# ------------------------------------------------------------------------ objects of others
+
+
+def _dumped(value: Any) -> bytes:
+    """Return an estimator as skops writes it."""
+    from skops import io as skops_io
+
+    buffer = io.BytesIO()
+    try:
+        skops_io.dump(value, buffer, compression=ZIP_STORED)
+    except Exception as error:  # whatever a stranger's object raises
+        reason = " ".join(str(error).split())
+        raise content.CannotBeWrittenError(
+            f"its {type(value).__name__} holds an object that is no data ({reason:.200})"
+        ) from error
+    return buffer.getvalue()
+
+
+def _wanted_types(part: bytes) -> set[str]:
+    """Full names of the types one has to trust to load what `_dumped` gave."""
+    from skops import io as skops_io
+
+    archive = content.Archive(io.BytesIO(part))
+    outermost = archive.json("schema.json")
+    _check_expansion(outermost, archive)
+    own = f"{outermost['__module__']}.{outermost['__class__']}"
+    return {own, *skops_io.get_untrusted_types(data=part)}
+
+
+def _check_expansion(outermost: Any, archive: content.Archive) -> None:
+    """Refuse a schema whose objects, if each were written out, are many more than are there."""
+    sizes: dict[int, int] = {}  # of the objects with a number, which others may name again
+    n_entries = n_bytes = 0
+
+    def size_of(entry: Any) -> int:
+        nonlocal n_entries, n_bytes
+        n_entries += 1
+        if not isinstance(entry, dict):
+            return 1 + (sum(map(size_of, entry)) if isinstance(entry, list) else 0)
+        number = entry.get("__id__") or 0  # which is none, to skops too
+        check_that(isinstance(number, int), "an object of another package has a false number")
+        if number and number in sizes:
+            check_that(sizes[number], "an object of another package holds itself")
+            return sizes[number]
+        sizes[number] = 0  # while it is open
+        if isinstance(entry.get("file"), str):
+            n_bytes += archive.size(entry["file"])
+        sizes[number] = 1 + sum(map(size_of, entry.values()))
+        return sizes[number]
+
+    often = size_of(outermost) > content.SPARE_OBJECTS + content.MOST_TIMES * n_entries
+    check_that(
+        not often and n_bytes <= 2 * archive.n_bytes,
+        "an object of another package names the same parts too often",
+    )

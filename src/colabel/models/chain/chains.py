@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, Between, stored
 from colabel.core.threads import map_threads
@@ -60,16 +59,13 @@ class Chained(StacksEstimator):
     """
 
     label_scale: Grid | None = None
-    max_parents: int | None = None
+    max_parents: Annotated[int | None, Between(1)] = None
     n_samples: Annotated[int, Between(1, 20_000)] = 1000
     _sampling_seed: int = attribute()
     fits_chunks = True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer("n_samples", self.n_samples, 1)
-        if self.max_parents is not None:
-            check_integer("max_parents", self.max_parents, 1)
         resolve_scales(self.label_scale, self.C, self._conditional_estimator())
 
 
@@ -377,7 +373,7 @@ class EnsembleOfChains(Chained):
     5
     """
 
-    n_chains: int = field(default=10, kw_only=False)
+    n_chains: Annotated[int, Between(1)] = field(default=10, kw_only=False)
     C: Grid = DEFAULT_GRID
     max_samples: float = 0.67
     bootstrap: bool = False
@@ -427,7 +423,6 @@ class EnsembleOfChains(Chained):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer("n_chains", self.n_chains, 1)
         if not 0 < self.max_samples <= 1:
             raise ValueError(
                 f"max_samples={self.max_samples!r} must be a share of the rows: above 0, at most 1."

@@ -16,14 +16,13 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.estimators import attribute
 from colabel.core.hashing import row_keys
 from colabel.core.numeric import log_sum_exp
-from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import Below, Between, Distribution, check_acyclic, check_that, stored
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks.chunked_data import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.forest.contents import label_targets
-from colabel.learn.forest.forest import KINDS, ForestKind, Grown, grow
+from colabel.learn.forest.forest import ForestKind, Grown, grow
 from colabel.learn.pool import mixture_weights
 from colabel.learn.row_hashing import copies, row_digests
 from colabel.learn.structure.screening import maximum_branching
@@ -275,13 +274,13 @@ class JointForest(JointClassifier):
     np.int64(0)
     """
 
-    n_estimators: int = field(default=300, kw_only=False)
+    n_estimators: Annotated[int, Between(1)] = field(default=300, kw_only=False)
     kind: ForestKind = "random"
     target: Target | Literal["auto"] = "labels"
     max_features: Any = "sqrt"
     min_samples_leaf: int | float = 4
     max_depth: int | None = None
-    max_rows: int = 200_000
+    max_rows: Annotated[int, Between(1)] = 200_000
     forest_: Annotated[VectorForest, "d sizes p"] = attribute()
     target_: Target = attribute()
     tree_: Annotated[Indices, "d", Below("d", or_none=True)] = attribute()
@@ -386,13 +385,6 @@ class JointForest(JointClassifier):
             verbose=bool(self.verbose),
         )
         return learn(grown, data, rows, self.label_space_, self.n_jobs)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_integer("n_estimators", self.n_estimators, 1)
-        check_integer("max_rows", self.max_rows, 1)
-        check_choice("kind", self.kind, KINDS)
-        check_choice("target", self.target, (*TARGETS, "auto"))
 
     def _allows_nan(self) -> bool:
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes
 from colabel.core.estimators import attribute
-from colabel.core.schema import CODES, Below, Between, Distribution, stored
+from colabel.core.schema import CODES, POSITIVE, Below, Between, Distribution, stored
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.lds.posterior import Inference, chosen_inference
@@ -232,16 +232,16 @@ class LDSMixture(JointClassifier):
 
     bins: int | None = field(default=4, kw_only=False)
     unseen: bool = True
-    max_parents: int = 2
+    max_parents: Annotated[int, Between(0)] = 2
     smoothing: float | Sequence[float] = DEFAULT_SMOOTHING
-    n_folds: int = 3
+    n_folds: Annotated[int, Between(2)] = 3
     network_score: Literal["bdeu", "bic"] = "bdeu"
-    equivalent_sample_size: float = 1.0
+    equivalent_sample_size: Annotated[float, POSITIVE] = 1.0
     criterion: learning.Criterion = "hamming"
-    max_rounds: int = 10
+    max_rounds: Annotated[int, Between(0)] = 10
     inference: Inference = "auto"
-    tol: float = 0.005
-    max_iter: int = 1000
+    tol: Annotated[float, POSITIVE] = 0.005
+    max_iter: Annotated[int, Between(1)] = 1000
     m_step: MStep = "em"
     features_: Annotated[DiscreteFeatures, "p values"] = attribute()
     parameters_: Annotated[LDSNetwork, "d p sizes values u"] = attribute()
@@ -331,15 +331,7 @@ class LDSMixture(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_bins(self.bins)
-        parameters.check_flag("unseen", self.unseen)
         parameters.checked_grid("smoothing", self.smoothing)
-        for name in ("tol", "equivalent_sample_size"):
-            parameters.check_positive(name, getattr(self, name))
-        for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
-            parameters.check_integer(name, getattr(self, name), least)
-        parameters.check_choice("criterion", self.criterion, learning.CRITERIA)
-        parameters.check_choice("network_score", self.network_score, ("bdeu", "bic"))
-        parameters.check_choice("m_step", self.m_step, get_args(MStep))
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)

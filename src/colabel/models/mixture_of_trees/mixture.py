@@ -11,7 +11,7 @@ import numpy as np
 from colabel.core.arrays import Array, Flags
 from colabel.core.estimators import attribute
 from colabel.core.numeric import log_sum_exp
-from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
+from colabel.core.parameters import check_positive, checked_grid
 from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads
@@ -399,18 +399,18 @@ class MixtureOfTrees(Penalised):
     array([[1, 0, 0, 1, 1, 0, 1]])
     """
 
-    n_trees: int | str = field(default="auto", kw_only=False)
+    n_trees: Annotated[int | Literal["auto"], Between(1)] = field(default="auto", kw_only=False)
     gate: Literal["linear", "constant"] = "linear"
     base: Literal["trees", "chains"] = "trees"
     C: Grid = DEFAULT_GRID
     gate_C: Grid = (0.001, 0.01, 0.1)  # noqa: N815
     pairs: Literal["shared", "separate"] = "shared"
-    max_trees: int = 9
+    max_trees: Annotated[int, Between(1)] = 9
     held_out: float = 0.3
-    min_rows: float = 10
-    growing_iter: int = 50
-    final_iter: int = 150
-    em_tol: float = 1e-4
+    min_rows: Annotated[float, Between(0)] = 10
+    growing_iter: Annotated[int, Between(1)] = 50
+    final_iter: Annotated[int, Between(1)] = 150
+    em_tol: Annotated[float, Between(0)] = 1e-4
     n_trees_: Annotated[int, Between(1, 2**16), Is("members")] = attribute()
     trees_: Annotated[list[LearnedTree | LearnedChain], "members d sizes p"] = attribute()
     weights_: Annotated[Array, "members", Between(0.0, 1.0)] = attribute()
@@ -472,15 +472,6 @@ class MixtureOfTrees(Penalised):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name, known in _KNOWN.items():
-            check_choice(name, getattr(self, name), known)
-        if self.n_trees != "auto":
-            check_integer("n_trees", self.n_trees, 1, "'auto'")
-        check_integer("max_trees", self.max_trees, 1)
-        check_integer("growing_iter", self.growing_iter, 1)
-        check_integer("final_iter", self.final_iter, 1)
-        check_positive("em_tol", self.em_tol, or_zero=True)
-        check_positive("min_rows", self.min_rows, or_zero=True)
         checked_grid("gate_C", self.gate_C)
         check_positive("held_out", self.held_out)
         if self.held_out >= 1:
@@ -510,10 +501,3 @@ class MixtureOfTrees(Penalised):
             "start."
         )
         return LabelGraph(self.label_names_, ends, meaning, True, share[ends[:, 0], ends[:, 1]])
-
-
-_KNOWN = {
-    "gate": ("linear", "constant"),
-    "base": ("trees", "chains"),
-    "pairs": ("shared", "separate"),
-}

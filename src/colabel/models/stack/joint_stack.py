@@ -17,9 +17,8 @@ from joblib import Parallel, delayed
 
 from colabel.core.arrays import Indices, is_sparse, n_label_columns
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import deadline, progress_bar
-from colabel.core.schema import Estimator, bind, stored
+from colabel.core.schema import POSITIVE, Between, Estimator, bind, stored
 from colabel.joint import Joint
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
@@ -151,8 +150,8 @@ class JointStack(JointClassifier):
 
     members: Any = field(default="auto", kw_only=False)
     cv: Any = 3
-    n_listed: int = 12
-    time_limit: float | None = None
+    n_listed: Annotated[int, Between(1)] = 12
+    time_limit: Annotated[float | None, POSITIVE] = None
     calibrate: ClassVar[bool] = False  # type: ignore[misc]
     members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")] = attribute()
     member_names_: Annotated[list[str], "m"] = attribute()
@@ -172,9 +171,6 @@ class JointStack(JointClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer("n_listed", self.n_listed, 1)
-        if self.time_limit is not None:
-            check_positive("time_limit", self.time_limit)
         if not (isinstance(self.members, str) and self.members == "auto"):
             for _, model in checked_members(self.members):
                 require_joint(model)
