@@ -484,7 +484,7 @@ def run_rows(
 
 # Local search
 
-# Stands for -inf where differences are taken: exp of it is exactly zero.
+# Stands for -inf, and for lower scores, where differences are taken: exp of it is exactly zero.
 WALL = -1e5
 _GAIN = 1e-9  # a change must gain more than rounding errors
 
@@ -564,7 +564,16 @@ def _conditional_scores(flat: FlatField, labels: Codes, found: Array) -> None:
 
 def walled(flat: FlatField) -> FlatField:
     """Return the field with low scores instead of -inf, so that differences are numbers."""
-    return FlatField(flat.wires, np.maximum(flat.unary, WALL), np.maximum(flat.tables, WALL))
+    degree = int(np.diff(flat.wires.start).max(initial=0))
+    return FlatField(flat.wires, walled_unary(flat.unary, degree), np.maximum(flat.tables, WALL))
+
+
+def walled_unary(unary: Array, degree: int) -> Array:
+    """Return scores of values with low numbers instead of -inf.
+
+    What is forbidden by itself stays below everything that `degree` neighbours could add up to.
+    """
+    return np.where(np.isneginf(unary), (2 + degree) * WALL, np.maximum(unary, WALL))
 
 
 def climbed(field: FieldTables, wires: Wires, starts: Sequence[Codes], n_jobs: int | None) -> Codes:

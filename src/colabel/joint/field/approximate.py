@@ -127,15 +127,13 @@ class Approximate(FieldEngine):
     def _likeliest(self, most: int, maximise: bool) -> Codes:
         """Return the value of each label with the largest belief after a few sweeps, (n, d)."""
         most = min(self._options.max_iter, most)
-        single, _, _ = self._propagated(most, maximise=maximise, with_pairs=False)
+        single, _, _ = self.propagated(most, maximise=maximise, with_pairs=False)
         best = [table.argmax(axis=1) for table in self._by_label(single)]
         return np.stack(best, axis=1).astype(np.int32)
 
     # Passes over the rows
 
-    def _propagated(
-        self, most: int, maximise: bool, with_pairs: bool
-    ) -> tuple[Array, Array, Array]:
+    def propagated(self, most: int, maximise: bool, with_pairs: bool) -> tuple[Array, Array, Array]:
         """Return beliefs (n, C) and (n or 0, W), and (n, 3) log Z, iterations, residuals.
 
         Rows that have not converged after `most` sweeps stop there.
@@ -239,11 +237,11 @@ class BeliefPropagation(Approximate):
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
-        return self._propagated(self._options.max_iter, maximise=False, with_pairs=False)
+        return self.propagated(self._options.max_iter, maximise=False, with_pairs=False)
 
     @cached_property
     def _pair_beliefs(self) -> Array:
-        return self._propagated(self._options.max_iter, maximise=False, with_pairs=True)[1]
+        return self.propagated(self._options.max_iter, maximise=False, with_pairs=True)[1]
 
 
 class GibbsField(Approximate):
@@ -348,8 +346,9 @@ def linear_conditionals(field: FieldTables) -> Compiled:
     owner = column_owner(sizes)
     first = np.searchsorted(owner, np.arange(len(sizes)))
     base = np.zeros((n_rows, len(owner)))
+    degree = max(map(len, field.neighbours), default=0)
     for i, unary in enumerate(field.unary):
-        base[:, owner == i] = _scores(np.maximum(unary, kernels.WALL))
+        base[:, owner == i] = _scores(kernels.walled_unary(unary, degree))
     columns, targets, weights = [], [], []
     for (i, j), table in zip(field.edges, field.tables, strict=True):
         low = np.maximum(table, kernels.WALL)
