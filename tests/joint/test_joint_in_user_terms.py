@@ -38,22 +38,17 @@ def tags() -> Independent:
     return Independent(space, of_marginals([[0.9, 0.2, 0.5], [0.1, 0.3, 0.6]]).log_tables)
 
 
-def test_attributes(weather, tags):
+def test_attributes_modes_and_samples(weather, tags):
     for joint in (weather, tags):
         assert isinstance(joint, Joint)
-        assert joint.exact.all
         assert joint.how.endswith(".")
     assert repr(weather) == "<Tree: 3 rows, 3 labels, exact>"
     assert repr(tags[0]) == "<Independent: 1 row, 3 labels, exact>"
     assert weather.parents.tolist() == [-1, 0, 0]
-
-
-def test_mode_and_samples_are_label_values(weather, tags):
-    assert weather.mode().shape == (3, 3)
-    assert set(weather.mode()[:, 0]) <= {"clear", "grey", "stormy"}
+    each = [weather.log_prob(list(y)) for y in itertools.product(*weather.space.classes)]
+    np.testing.assert_allclose(weather.log_prob(weather.mode()), np.max(each, axis=0))
     assert tags.mode().tolist() == [[1, 0, 0], [0, 0, 1]]
     drawn = weather.sample(50, rng=0)
-    assert drawn.shape == (50, 3, 3)
     rainy = drawn[..., 2] == 1
     assert not (drawn[rainy][:, 0] == "clear").any()
     np.testing.assert_array_equal(drawn, weather.sample(50, rng=np.random.default_rng(0)))
@@ -68,38 +63,46 @@ def test_marginals_are_an_array_for_binary_labels_and_a_list_otherwise(weather, 
     np.testing.assert_allclose(pair, weather.pair_marginals(2, 0).transpose(0, 2, 1))
 
 
-def test_log_prob_takes_tables_and_single_vectors(weather):
-    vector = ["stormy", "strong", 1]
-    one = weather.log_prob(vector)
-    assert one.shape == (3,)
-    np.testing.assert_array_equal(one, weather.log_prob([vector] * 3))
-    np.testing.assert_array_equal(one, weather.log_prob(np.array([vector] * 3, dtype=object)))
-    frame = pd.DataFrame([vector] * 3, columns=["sky", "wind", "rain"])
-    np.testing.assert_array_equal(one, weather.log_prob(frame))
+STORM = ["stormy", "strong", 1]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [STORM] * 3,
+        np.array([STORM] * 3, dtype=object),
+        pd.DataFrame([STORM] * 3, columns=["sky", "wind", "rain"]),
+    ],
+    ids=["list", "array", "frame"],
+)
+def test_log_prob_takes_tables_and_single_vectors(weather, asked):
+    np.testing.assert_array_equal(weather.log_prob(STORM), weather.log_prob(asked))
     assert (weather.log_prob(["clear", "calm", 1]) == -np.inf).all()
     everything = itertools.product(*weather.space.classes)
     total = np.sum([np.exp(weather.log_prob(list(y))) for y in everything], axis=0)
     np.testing.assert_allclose(total, 1.0)
-
-
-def test_log_prob_of_a_part_is_its_marginal(weather):
-    sky = weather.marginals()[0]
+    sky = weather.marginals()[0]  # the log-probability of a part is its marginal
     np.testing.assert_allclose(np.exp(weather.log_prob(["grey", None, np.nan])), sky[:, 1])
     np.testing.assert_allclose(weather.log_prob([None, None, None]), 0.0, atol=1e-12)
 
 
-def test_log_prob_takes_sets(tags):
-    np.testing.assert_allclose(np.exp(tags.log_prob([{"a"}, {"c"}])), [0.36, 0.378])
-    np.testing.assert_allclose(np.exp(tags.log_prob({"a"})), [0.36, 0.1 * 0.7 * 0.4])
-    np.testing.assert_allclose(np.exp(tags.log_prob([1, 0, 0])), [0.36, 0.1 * 0.7 * 0.4])
-
-
-def test_log_prob_of_one_label_takes_a_vector():
-    space, _ = LabelSpace.infer(["no", "yes"])
-    joint = Independent(space, [np.log([[0.3, 0.7], [0.6, 0.4]])])
-    np.testing.assert_allclose(np.exp(joint.log_prob(["yes", "no"])), [0.7, 0.6])
-    np.testing.assert_allclose(np.exp(joint.log_prob(["yes"])), [0.7, 0.4])
-    np.testing.assert_allclose(np.exp(joint.log_prob([None, "no"])), [1.0, 0.6])
+@pytest.mark.parametrize(
+    ("asked", "prob"),
+    [
+        ([{"a"}, {"c"}], [0.36, 0.378]),
+        ({"a"}, [0.36, 0.1 * 0.7 * 0.4]),
+        ([1, 0, 0], [0.36, 0.1 * 0.7 * 0.4]),
+        # of one label: a vector
+        (["yes", "no"], [0.7, 0.6]),
+        (["yes"], [0.7, 0.4]),
+        ([None, "no"], [1.0, 0.6]),
+    ],
+)
+def test_log_prob_takes_sets_and_vectors(tags, asked, prob):
+    if "yes" in asked or "no" in asked:
+        space, _ = LabelSpace.infer(["no", "yes"])
+        tags = Independent(space, [np.log([[0.3, 0.7], [0.6, 0.4]])])
+    np.testing.assert_allclose(np.exp(tags.log_prob(asked)), prob)
 
 
 @pytest.mark.parametrize(

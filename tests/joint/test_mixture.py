@@ -53,21 +53,6 @@ def listed_vectors(found):
     return listed
 
 
-def test_the_mode_need_not_be_any_members_mode():
-    tables = np.log([[[0.5, 0.4, 0.1]], [[0.1, 0.4, 0.5]]])
-    joint = Mixture([Independent(make_space((3,)), [table]) for table in tables])
-    assert joint.mode().tolist() == [[1]]
-
-
-def test_lists_grow_until_they_prove_it():
-    joint = smooth()
-    oracle = enumerated(joint)
-    for k in (1, 3, 20):
-        codes, log_prob = joint.top_k_codes(k)
-        np.testing.assert_allclose(log_prob, oracle.best(k), atol=1e-9)
-        np.testing.assert_allclose(oracle.log_prob(codes[:, -1]), log_prob[:, -1], atol=1e-9)
-
-
 def test_lists_too_short_to_prove_it_take_the_proof_back():
     joint, least = smooth(chain=Short), np.log(np.full(4, 1e-3))
     assert not smooth().listed_above(least).cut.any()

@@ -45,7 +45,7 @@ class LabelSets:
         Rows whose set has more vectors than could be listed. The promise is about the whole set:
         that the true vector is *listed* is not promised in such a row.
     max_listed : int
-        How many vectors a joint was asked for at most.
+        Length of the longest list that a joint was asked for.
     """
 
     space: LabelSpace
@@ -84,7 +84,7 @@ class LabelSets:
         return found
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with a line a vector: row, rank, p-value, label values."""
+        """Return a data frame with one line per vector: row, rank, p-value, label values."""
         require_pandas()
         import pandas as pd
 
@@ -109,7 +109,7 @@ class LabelSets:
         ending = f", {cut} not listed within {self.max_listed}" if cut else ""
         mean = self.sizes.mean() if len(self) else 0.0
         return (
-            f"<LabelSets: {len(self)} rows, {mean:.1f} label vectors a row for a coverage of "
+            f"<LabelSets: {len(self)} rows, {mean:.1f} label vectors per row for a coverage of "
             f"{self.coverage:g}{ending}>"
         )
 
@@ -140,12 +140,12 @@ class Lists(NamedTuple):
 
     codes: Codes
     log_prob: Array
-    longest: bool  # no longer list will be asked for
+    longest: bool  # no longer list will be requested
     has_all: bool  # there are no other vectors
     exact: bool  # the search that has found them says that there are none more probable
 
     def has(self, log_prob: Array) -> Flags:
-        """Which of vectors (n, m), told by their log-probabilities, the list must have."""
+        """Which of vectors (n, m), given by their log-probabilities, the list must contain."""
         return self.has_all | (log_prob > self.log_prob[:, -1:] + SLACK)
 
 
@@ -170,7 +170,7 @@ class Nonconformity:
     ----------
     kind : {"mass", "random mass", "probability"}
     max_listed : int
-        How many vectors a joint is asked for at most, a row.
+        Length of the longest list that a joint is asked for, per row.
     """
 
     kind: NonconformityName = "mass"
@@ -199,9 +199,9 @@ class Nonconformity:
         return scores
 
     def grow(self, joints: Sequence[Joint], visit: Callable[..., Flags]) -> None:
-        """Show ever longer lists of all joints to `visit`, for the rows it says to go on with.
+        """Pass ever longer lists of all joints to `visit`, for the rows where it returns true.
 
-        ``visit(rows, lists)`` is told the positions (m,) of some rows and their lists.
+        ``visit(rows, lists)`` gets the positions (m,) of some rows, and their lists.
         """
         first = joints[0]
         n_vectors = math.prod(first.space.cardinalities)
@@ -233,7 +233,7 @@ class Nonconformity:
             rows, length = rows[going_on], min(_GROWTH * length, longest)
 
     def scores(self, lists: Lists, log_prob: Array, chance: Array | None) -> Array:
-        """Scores (n, m) of m vectors a row whose log-probabilities (n, m) are known.
+        """Scores (n, m) of m vectors per row whose log-probabilities (n, m) are known.
 
         For the masses, vectors that are not more probable than the last listed one get the least
         score that a vector beyond the list can have.

@@ -52,7 +52,7 @@ def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
 
 
 def evidence_of_labels(joint: Joint, codes: Codes, label: int, value: int) -> Array:
-    r"""Return how much each other label speaks for another value of a label of one row, (d,).
+    r"""Return how much each other label supports another value of a label of one row, (d,).
 
     Label j adds to the log-odds of value v what they lose where j is not known:
 

@@ -86,17 +86,17 @@ class F1(_Overlap):
         E[F(y, h)] = \sum_{i : h_i = 1} \sum_s \frac{2 P(y_i = 1, |y| = s)}{s + |h|}
 
     For each size of h the best labels are those with the largest inner sums, so the best vector
-    is found exactly from ``P(y_i = 1, |y| = s)``, in O(d^3) a row. `Joint.size_marginals` says
+    is found exactly from ``P(y_i = 1, |y| = s)``, in O(d^3) per row. `Joint.size_marginals` says
     which families know these exactly; for others the answer is the maximiser under draws.
 
-    In a tie the smaller set wins, then the labels that come first. Of class variables every pair
-    (variable, value) is a label, of which a row has one for each variable: their F1 is the Hamming
-    accuracy, and the decision that of `Hamming`.
+    In a tie the smaller set wins, then the labels that come first. For class variables every pair
+    (variable, value) is a label, and a row has one such label per variable: F1 is then the Hamming
+    accuracy, and the decision is that of `Hamming`.
 
     Parameters
     ----------
     zero_division : float, default=1.0
-        F of a row without labels for which none is predicted, 0/0. With 0.0 a label is always
+        F of a row that has no labels and gets none predicted, 0/0. With 0.0 a label is always
         predicted, which is best for `sklearn.metrics.f1_score` as it is by default.
 
     References
@@ -174,7 +174,7 @@ class Jaccard(_Overlap):
     Parameters
     ----------
     zero_division : float, default=1.0
-        J of a row without labels for which none is predicted, 0/0; as in
+        J of a row that has no labels and gets none predicted, 0/0; as in
         `colabel.metrics.multilabel_accuracy`.
 
     Examples
@@ -307,8 +307,8 @@ def best_threshold(
 def tuned_threshold(prob: Array, truth: NDArray[Any], weight: Array) -> tuple[float, float]:
     r"""Return the best threshold of one label and its F1; 1/2 where there is no evidence for it.
 
-    Of N rows (by weight) M carry the label, and the cut predicts it in A rows, of which H carry
-    it. Were the predicted rows drawn by chance, H would be hypergeometric, with
+    Of N rows (by weight), M carry the label. The cut predicts it in A rows, and H of these carry
+    it. If the predicted rows were drawn at random, H would be hypergeometric, with
 
     .. math:: \mathrm E H = A M / N, \qquad
         \mathrm{Var}\, H = \frac{A M (N - M) (N - A)}{N^2 (N - 1)}.
@@ -456,8 +456,8 @@ class F1OverRows(Decision):
     have one threshold, for the macro F1 each has its own. They are those of the rows of the joint:
     ask about many at once, or see `ThresholdedClassifier`.
 
-    Of class variables the micro F1 is the Hamming accuracy, and the decision that of `Hamming`. The
-    macro F1 of a variable is the mean of the above over its values. It is maximised by block
+    For class variables the micro F1 is the Hamming accuracy, and the decision is that of `Hamming`.
+    The macro F1 of a variable is the mean of the above over its values. It is maximised by block
     coordinate ascent from the most probable values: no change of a few rows adds to it, but
     another choice for many rows might.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOSSES = (*(name for name, rule in DECISIONS.items() if isinstance(rule, RiskMinimiser)), "log")
-"""Losses of a row by name, of which the expectation is known."""
+"""Losses of a row by name; the expectation of each is known."""
 _TIED = 1e-9  # gains that differ by less are equal
 _CERTAIN = 1e-12  # less probability than this is none
 
@@ -64,7 +64,7 @@ class Questions:
         return first
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with a line a row: the label to ask, its gain, the risk."""
+        """Return a data frame with one line per row: the label to ask, its gain, the risk."""
         require_pandas()
         import pandas as pd
 
@@ -91,7 +91,7 @@ def next_question(joint: Joint, loss: str | RiskMinimiser = "subset") -> Questio
     Parameters
     ----------
     joint : Joint
-        Labels that are known already are told to it before, by ``joint.given``.
+        Condition it on the labels that are already known, by ``joint.given``.
     loss : {"subset", "hamming", "f1", "jaccard", "log"} or object with `risk`
         What a wrong answer costs, see `decide`; or, with ``"log"``, to be unsure.
 

@@ -31,7 +31,7 @@ class Reweighted(SumOfJoints):
         \begin{cases} w_y(x) & y \in L(x) \\ P_0(y \mid x) & \text{else} \end{cases}
         \qquad Z = \sum_{y \in L} w_y + 1 - \sum_{y \in L} P_0(y \mid x)
 
-    So what is known better about the few probable vectors, such as a calibration or the opinion of
+    So what is known better about the few probable vectors, such as a calibration or the estimate of
     several models, can be said about them, while every other vector keeps an honest probability.
     Sums are those of three joints, ``list + P_0 - P_0 on the list``: exact where those of P_0 are.
 
@@ -43,7 +43,7 @@ class Reweighted(SumOfJoints):
         The list of each row with its weights: `log_weights` and `log_total` together, as given.
     most_unlisted : array-like of shape (n,), optional
         Log-probability under P_0 that no vector outside the list exceeds. Where it is below the
-        best of the list, nobody has to search P_0 for the mode.
+        best of the list, P_0 is not searched for the mode.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Reweighted(SumOfJoints):
     # Sums
 
     def _parts(self) -> Sequence[tuple[Joint, Array]]:
-        """The joints of which this one is the weighted sum, with their factors (n,)."""
+        """The joints whose weighted sum this one is, with their factors (n,)."""
         of_base = np.exp(self.log_scale - self._log_norm)
         return (
             (self.base, of_base),

@@ -41,8 +41,8 @@ def read(Y: Any, *, lists: Lists = "asked") -> Columns | Codes | LabelRows:
     Y : array, sparse matrix, frame, series, or list
         Labels, as `LabelSpace.infer` describes them.
     lists : {"asked", "sets", "table"}
-        What lists of strings of one length are: sets of labels, or the rows of a table. Where
-        nobody knows, they are refused.
+        What lists of strings of one length are: sets of labels, or the rows of a table. "asked"
+        raises an error for them.
     """
     if Y is None:
         raise ValueError(

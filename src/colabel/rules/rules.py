@@ -135,7 +135,7 @@ class Rules:
 
     @classmethod
     def parse(cls, text: str, folder: str | Path | None = ".") -> Rules:
-        """Read rules, a line each; files that they name are in a folder, or refused if None."""
+        """Read rules, one per line; files that they name are in `folder`, or an error if None."""
         if not isinstance(text, str):
             raise RuleError(f"Rules are text, a rule a line, but {type(text).__name__} was given.")
         found: list[Rule] = []
@@ -169,7 +169,7 @@ class Rules:
         ----------
         parents : mapping, pairs or path
             Child -> parent, pairs (child, parent), or a CSV file of such pairs, with or without
-            the header ``child,parent``. A child may have several parents, all of which it needs.
+            the header ``child,parent``. A child may have several parents, and needs all of them.
 
         Examples
         --------

@@ -133,7 +133,7 @@ def test_known_labels_leave_the_graph():
 def test_report_in_words():
     assert chain_field(30, extra=[(0, 29)]).report.to_text() == (
         "30 labels (y0, y1, y2, y3, y4, y5, …): junction_tree, exact, treewidth at most 2, "
-        "230 table entries a row"
+        "230 table entries per row"
     )
     no_edges = PairwiseField(make_space((2,)), [np.zeros((1, 2))], [], [])
     assert no_edges.engine == "closed_form"

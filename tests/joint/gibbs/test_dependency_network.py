@@ -150,7 +150,7 @@ def test_large_runs_are_diagnosed_in_blocks():
 def test_the_joint_says_what_it_is():
     joint = build(of_seed(0, 2, (2, 2)), n_chains=3)
     assert joint.exact == APPROXIMATE
-    assert joint.how.startswith("Approximate: Gibbs sampling, 3 chain(s) a row, 100 sweeps")
+    assert joint.how.startswith("Approximate: Gibbs sampling, 3 chain(s) per row, 100 sweeps")
     assert repr(joint) == "<DependencyNetwork: 2 rows, 2 labels, approximate>"
     with pytest.raises(NotImplementedError, match="entropy"):
         joint.entropy()

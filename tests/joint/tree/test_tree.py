@@ -20,16 +20,6 @@ def half(n_rows: int, n_above: int) -> np.ndarray:
 # The paper's examples (Batal, Hong, Hauskrecht 2013)
 
 
-def test_example_1_the_mode_is_not_the_vector_of_marginal_modes():
-    # Table 1 itself is not in our copy of the text; any joint with these two properties shows it:
-    # P(0,0)=0.3, P(0,1)=0.3, P(1,0)=0.4, P(1,1)=0.
-    with np.errstate(divide="ignore"):
-        tables = [np.log([[[0.6, 0.4]]]), np.log([[[0.5, 0.5], [1.0, 0.0]]])]
-    joint = Tree(make_space((2, 2)), [-1, 0], tables)
-    assert joint.mode_codes().tolist() == [[1, 0]]
-    assert [table.argmax() for table in joint.marginal_tables()] == [0, 0]
-
-
 def test_example_2_max_sum_finds_what_a_greedy_chain_misses():
     # Figure 2's tables are not in our copy; these give both of its probabilities. Y3 is the root,
     # Y2 its child, Y1 and Y4 the children of Y2.

@@ -35,7 +35,7 @@ from colabel.joint.chain.prefixes import Prefixes, children, root
 from colabel.joint.vectors.vector_list import drawn_entries, row_log_sum
 from colabel.labels import MISSING
 
-# Below 2^this prefixes a row, rows with different evidence are better summed together.
+# Below 2^this prefixes per row, rows with different evidence are better summed together.
 _SMALL_BITS = 6.0
 
 
@@ -92,7 +92,7 @@ def alike(links: Links, rows: Indices, known: Codes, bits: Array) -> Iterator[In
     known : (n, d)
         Values, MISSING where unknown.
     bits : (n,)
-        Log2 of the number of prefixes of each row that will be asked for.
+        Log2 of the number of prefixes of each row that will be requested.
     """
     if not len(rows):
         return
@@ -163,7 +163,7 @@ def step(links: Links, known: Codes, draws: Draws, uniform: Array) -> tuple[Draw
     """
     vectors, which = draws.vectors, draws.which
     table = links.log_prob(vectors.rows, vectors.codes)
-    # what all values have together weighs a draw too, where that is not one; none is a dead end
+    # the total probability of all values also weighs a draw where it is not one; zero is a dead end
     total = np.zeros(len(table)) if links.normalised else log_sum_exp(table)
     value = _inverted(np.where(np.isneginf(total)[:, None], 0.0, table), which, uniform)
     wanted = known[draws.columns, vectors.codes.shape[1]]

@@ -150,7 +150,7 @@ def _breadth_first(field: FieldTables) -> Indices:
 
 
 def row_blocks(field: FieldTables, n_jobs: int | None, extra: int = 0) -> list[slice]:
-    """Cut the rows into blocks for threads; `extra` numbers a row are needed besides tables."""
+    """Cut the rows into blocks for threads; each row needs `extra` numbers besides its tables."""
     width = sum(table[0].size for table in field.tables) + extra
     n_blocks = max(n_threads(n_jobs) * _BLOCKS_PER_THREAD, field.n_rows * width // _BLOCK_NUMBERS)
     cuts = np.linspace(0, field.n_rows, max(1, min(field.n_rows, n_blocks)) + 1).astype(int)
@@ -164,7 +164,7 @@ def by_blocks(
     n_jobs: int | None,
     extra: int = 0,
 ) -> list[Result]:
-    """Do work on blocks of rows, in threads; the work is told its rows."""
+    """Do work on blocks of rows, in threads; each call gets its block and the rows in it."""
 
     def done(block: slice) -> Result:
         return work(flat_field(field.rows(block), wires), block)

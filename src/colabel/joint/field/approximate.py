@@ -29,8 +29,8 @@ from colabel.joint.gibbs.sampler import (
 )
 from colabel.labels import MISSING
 
-# Max-product that has not settled by then circles, as it does on most dense graphs; the local
-# search that follows it makes more of the time.
+# Max-product that has not converged by then oscillates, as it does on most dense graphs; the local
+# search that follows makes better use of the time.
 _MAX_PRODUCT_SWEEPS = 50
 _GUESS_SWEEPS = 10  # of sum-product, for a vector that a local search improves
 _NUMBERS_AT_ONCE = 1 << 24  # labels in samples of several rows
@@ -281,7 +281,7 @@ class GibbsField(Approximate):
     def note(self) -> str:  # type: ignore[override]
         """Say what was sampled."""
         return (
-            f"{self._options.n_chains} chains a row, the residual is R-hat - 1, log Z by the "
+            f"{self._options.n_chains} chains per row, the residual is R-hat - 1, log Z by the "
             f"estimated probability of the mode, {self._mode_note}"
         )
 

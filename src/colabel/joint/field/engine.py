@@ -250,7 +250,7 @@ class JunctionTree(FieldEngine):
         if field.n_labels == 1:
             self.name = "closed_form"
         else:
-            self.note = f"{elimination.n_entries} table entries a row"
+            self.note = f"{elimination.n_entries} table entries per row"
 
     def _of(self, field: FieldTables) -> JunctionTree:
         return JunctionTree(field, self._options, self._elimination)

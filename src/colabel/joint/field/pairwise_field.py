@@ -145,7 +145,7 @@ class PairwiseField(Joint):
     max_iter : int
         Belief propagation stops after as many iterations, converged or not.
     n_chains, n_sweeps, burn_in : int
-        Gibbs sampling: chains a row, sweeps kept and sweeps thrown away of each.
+        Gibbs sampling: chains per row, sweeps that each chain keeps, and sweeps that it discards.
     random_state : int
         Seed of the answers that come from Gibbs sampling, except `sample`.
     n_jobs : int or None
@@ -388,7 +388,7 @@ class PairwiseField(Joint):
         for _, engine in others:
             codes, scores = _merged(codes, scores, *engine.k_best(k), k)
         codes = codes[:, :, np.argsort(np.concatenate([labels for labels, _ in self._parts]))]
-        if self._field.is_far:  # the scores told which are the best, not how probable they are
+        if self._field.is_far:  # scores rank vectors, but do not give probabilities
             each = [self.log_prob_codes(vectors) for vectors in codes.transpose(1, 0, 2)]
             return codes, np.stack(each, axis=1)
         return codes, scores - self.log_partition()[:, None]

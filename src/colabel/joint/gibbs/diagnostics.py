@@ -24,7 +24,7 @@ class GibbsDiagnostics:
     names : tuple of d str
         The labels.
     n_samples : int
-        Targets a row: chains times kept sweeps.
+        Samples per row: chains times kept sweeps.
     r_hat : (n, d) array
         Split R-hat of each label: between-chain against within-chain variance, each chain cut
         in two. Near 1 when the halves agree; above about 1.05 sample longer. A label that never
@@ -39,7 +39,7 @@ class GibbsDiagnostics:
     >>> import numpy as np
     >>> frozen = np.zeros((1, 2, 100, 1), dtype=int)  # one row, two chains of 100 sweeps, one label
     >>> print(diagnose(("a",), frozen, (2,)).to_text())
-    1 row, 1 label, 200 samples a row. R-hat above 1.05: 0.0 % of rows and labels.
+    1 row, 1 label, 200 samples per row. R-hat above 1.05: 0.0 % of rows and labels.
     label  R-hat worst  median  ESS least  median  flips/sweep
     a            1.000   1.000        200     200        0.000
     """
@@ -56,7 +56,7 @@ class GibbsDiagnostics:
         plural = ("row" if n_rows == 1 else "rows", "label" if n_labels == 1 else "labels")
         share = float((self.r_hat > SUSPICIOUS).mean()) if self.r_hat.size else 0.0
         lines = [
-            f"{n_rows} {plural[0]}, {n_labels} {plural[1]}, {self.n_samples} samples a row. "
+            f"{n_rows} {plural[0]}, {n_labels} {plural[1]}, {self.n_samples} samples per row. "
             f"R-hat above {SUSPICIOUS}: {100 * share:.1f} % of rows and labels."
         ]
         if not n_rows:
