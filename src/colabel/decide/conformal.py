@@ -190,7 +190,8 @@ class Nonconformity:
             if not own.exact:
                 listed = (own.codes == codes[rows, None]).all(axis=2).any(axis=1)
                 known = np.where(listed, known, -np.inf)
-            scores[rows] = self.scores(own, known[:, None], _rows_of(chance, rows))[:, 0]
+            of_rows = None if chance is None else chance[rows]
+            scores[rows] = self.scores(own, known[:, None], of_rows)[:, 0]
             # a vector among the list's least probable ones may have equals beyond it
             open_rows = (self.kind != "probability") & (known <= own.log_prob[:, -1] + SLACK)
             return np.asarray(open_rows | (not own.exact))
@@ -267,10 +268,6 @@ class Nonconformity:
         # those that are as probable as the last one have less before them
         before = np.exp(lists.log_prob) * (lists.log_prob > last + SLACK)
         return np.asarray(np.minimum(before.sum(axis=1), 1.0))
-
-
-def _rows_of(chance: Array | None, rows: Indices) -> Array | None:
-    return None if chance is None else chance[rows]
 
 
 RiskName = Literal["row", "label"]

@@ -516,8 +516,14 @@ class BranchAndBound:
         if cut.any():
             beams = _beams(links, known, np.flatnonzero(cut), max(k, self.beam_width))
             best = _best(grown.joined([best, *beams]), n_rows, k)
-        if self.warns:
-            _warn_of_cut(int(cut.sum()), self.max_prefixes)
+        if self.warns and cut.any():
+            warnings.warn(
+                f"The exact search stopped at {self.max_prefixes} prefixes in {int(cut.sum())} "
+                "rows: their vectors are the best found, not surely the most probable. Choose "
+                'inference="epsilon" or "beam" to search less on purpose.',
+                RuntimeWarning,
+                stacklevel=3,
+            )
         return best, cut
 
 
@@ -576,17 +582,6 @@ def _best(prefixes: Prefixes, n_rows: int, k: int) -> Prefixes:
 def _kth(prefixes: Prefixes, n_rows: int, k: int) -> Array:
     """Log-probability (n,) of every row's k-th best vector, -inf where there are fewer."""
     return grown.best_distinct(prefixes, n_rows, k)[1][:, -1]
-
-
-def _warn_of_cut(n_cut: int, limit: int) -> None:
-    if n_cut:
-        warnings.warn(
-            f"The exact search stopped at {limit} prefixes in {n_cut} rows: their vectors are the "
-            'best found, not surely the most probable. Choose inference="epsilon" or "beam" to '
-            "search less on purpose.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
 
 @stored("epsilon-search")

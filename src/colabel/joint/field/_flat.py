@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.compiling import njit
 from colabel.core.threads import map_threads, n_threads
 from colabel.joint.field.tables import FieldTables
@@ -632,7 +632,8 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
         _conditional_scores(flat, np.ascontiguousarray(centre), gains)
         here = np.take_along_axis(gains, flat.wires.first[:-1] + centre, axis=1)
         near_scores = scores[rows, rank, None] + gains - here[:, owner]
-        is_new = ~_isin(_hashes(near, flat, words), _hashes(pool, flat, words))
+        known = _hashes(pool, flat, words)
+        is_new = ~(_hashes(near, flat, words)[:, :, None] == known[:, None, :]).any(axis=2)
         is_new &= value != centre[:, owner]
         pool = np.concatenate([pool, near], axis=1)
         # NaN marks what is in the pool already: it sorts last, and is not looked around again
@@ -649,9 +650,3 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
 def _hashes(codes: Codes, flat: FlatField, words: NDArray[np.int64]) -> NDArray[np.int64]:
     hashes: NDArray[np.int64] = words[flat.wires.first[:-1] + codes].sum(axis=-1)
     return hashes
-
-
-def _isin(one: NDArray[np.int64], two: NDArray[np.int64]) -> Flags:
-    """Whether each of one (m, a) is among two (m, b) of the same row."""
-    member: Flags = (one[:, :, None] == two[:, None, :]).any(axis=2)
-    return member

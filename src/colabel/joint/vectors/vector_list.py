@@ -292,7 +292,11 @@ class VectorList(Joint):
         log_weights: Array,
     ) -> None:
         codes = _checked_vectors(space, vectors)
-        _check_weights(log_weights)
+        wrong = log_weights[~(log_weights < np.inf)]  # also true of NaN
+        if wrong.size:
+            raise ValueError(
+                f"log_weights must be finite, or -inf for no weight at all, but one is {wrong[0]}."
+            )
         as_one, first, copy_of = np.unique(as_bytes(codes), return_index=True, return_inverse=True)
         if len(as_one) < len(codes):
             codes, indices = codes[first], copy_of.ravel()[indices]
@@ -536,14 +540,6 @@ def _checked_vectors(space: LabelSpace, vectors: ArrayLike) -> Codes:
             "one; space.encode turns label values into codes."
         )
     return np.ascontiguousarray(codes, dtype=np.int32)
-
-
-def _check_weights(log_weights: Array) -> None:
-    wrong = log_weights[~(log_weights < np.inf)]  # also true of NaN
-    if wrong.size:
-        raise ValueError(
-            f"log_weights must be finite, or -inf for no weight at all, but one is {wrong[0]}."
-        )
 
 
 def _check_lists(
