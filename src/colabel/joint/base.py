@@ -304,7 +304,7 @@ class Joint(ABC):
         self.n_rows = n_rows
 
     def _copy(self, **changes: Any) -> Self:
-        """Return a joint like this one with other attributes; what was computed is forgotten."""
+        """Return a joint like this one with other attributes; cached answers are dropped."""
         joint = object.__new__(type(self))
         for name, value in (self.__dict__ | changes).items():
             if not isinstance(getattr(type(self), name, None), cached_property):
@@ -466,7 +466,7 @@ class Joint(ABC):
             rules = Rules.parse(rules)
         compiled = rules if isinstance(rules, CompiledRules) else rules.compiled(self.space)
         if (compiled.max_listed, compiled.memory) == (max_listed, memory):
-            return compiled  # with what it has written out before
+            return compiled  # which keeps the vectors that it has listed before
         return CompiledRules(self.space, compiled.nodes, max_listed, memory)
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
@@ -567,7 +567,7 @@ class Joint(ABC):
 
     @property
     def lists_all(self) -> bool:
-        """Whether `listed_above` leaves no vector out, unless it says so."""
+        """Whether `listed_above` is complete, except where it says that it was cut."""
         return "mode" in self.exact
 
     def listed_above(self, least: Array) -> Listed:
@@ -658,12 +658,12 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
             part = open_rows[chunk]
             some = joint.rows(part)
             best, log_prob = some.top_k_codes(length)
-            exact = "mode" in some.exact  # as the search says that has just been made
+            exact = "mode" in some.exact  # after the search, which may take it back
             complete = best.shape[1] == joint._at_most_all(length + 1)
             ended = complete | (log_prob[:, -1] < least[part])
             done = ended | (length >= _LONGEST) | (not exact)
-            # each nat down multiplies their number by about the same: k within log P_1 - log P_k;
-            # ties say nothing of what comes after them
+            # their number grows by about the same factor per nat: k are within log P_1 - log P_k;
+            # ties do not show how many come after them
             reach, gap = log_prob[:, 0] - log_prob[:, -1], log_prob[:, 0] - least[part]
             share = np.divide(gap, reach, out=np.zeros(len(gap)), where=reach > 1e-3)
             with np.errstate(over="ignore"):

@@ -117,7 +117,7 @@ def obeying_field(field: PairwiseField, rules: CompiledRules) -> tuple[Joint, Ar
     return Obeying(base, rules, inside, joint, candidates, joint.exact, how), mass
 
 
-@lru_cache(maxsize=16)  # rows come and go, the rules stay
+@lru_cache(maxsize=16)  # batches of rows share their rules
 def _factors(rules: CompiledRules, edges: tuple[tuple[int, int], ...]) -> Factors | None:
     """Return the factors of rules with helpers for counts, which are counted along the graph.
 

@@ -358,18 +358,18 @@ def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator
     return result
 
 
-MAX_PREFIXES = 1_000_000  # prefixes of one row that an exact search visits before it gives up
+MAX_PREFIXES = 1_000_000  # an exact search stops after so many prefixes of one row
 # The same for "auto": all prefixes of 14 labels, a thousand times what a row of sparse tags needs.
 AUTO_PREFIXES = 1 << 15
 
 _SEED_WIDTH = 4  # beam that finds the first bound of an exact search, at most
-_UNPROVEN_WIDTH = 256  # prefixes that a listing keeps of a row, once it cannot list all there are
+_UNPROVEN_WIDTH = 256  # prefixes of a row that a listing keeps once it cannot be complete
 _USUAL_WIDTH = 1024  # prefixes of a row and length for which a listing plans its memory
 _SLACK = 1e-9  # nats; the same prefix may differ by rounding between two calls of a classifier
 
 
-# Complete vectors, among them those that a search takes for the k best of each row; and rows (n,)
-# in which a search for the very best was stopped before its end.
+# Complete vectors, among them those that a search found to be the k best of each row; and rows
+# (n,) in which a search for the best one stopped early.
 Candidates = tuple[Prefixes, Flags]
 
 

@@ -202,7 +202,7 @@ def move_label(wires: Wires, table: Array, fields: Array, i: int, old: int, new:
             fields[first + w] += table[come + step] - table[gone + step]
 
 
-_TINY = 1e-280  # a sum below this has lost digits, and is taken again in logs
+_TINY = 1e-280  # a sum below this has lost digits, and is recomputed in logs
 
 
 class Scratch(NamedTuple):
@@ -623,7 +623,7 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
     pool, looked = mode[:, None, :].copy(), np.zeros((len(mode), 1), dtype=bool)
     scores = np.zeros((len(mode), 1))  # above that of the mode
     for _ in range(k):
-        rank = looked.argmin(axis=1)  # the best not yet looked around: the pool is sorted
+        rank = looked.argmin(axis=1)  # the best one not yet expanded: the pool is sorted
         centre = pool[rows, rank]
         looked[rows, rank] = True
         near = np.repeat(centre[:, None, :], len(owner), axis=1)
@@ -636,7 +636,7 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
         is_new = ~(_hashes(near, flat, words)[:, :, None] == known[:, None, :]).any(axis=2)
         is_new &= value != centre[:, owner]
         pool = np.concatenate([pool, near], axis=1)
-        # NaN marks what is in the pool already: it sorts last, and is not looked around again
+        # NaN marks what is already in the pool: it sorts last, and is not expanded again
         scores = np.concatenate([scores, np.where(is_new, near_scores, np.nan)], axis=1)
         looked = np.concatenate([looked, ~is_new], axis=1)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]

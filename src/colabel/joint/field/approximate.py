@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 
 
 class Approximate(FieldEngine):
-    """A connected field whose sums are estimated; its best vectors may be proved all the same.
+    """A connected field whose sums are estimated; its best vectors may still be exact.
 
     They are where the field is a tree, on which max-product is variable elimination.
 
@@ -55,7 +55,7 @@ class Approximate(FieldEngine):
         Vectors from which the search for the mode starts too.
     """
 
-    exact_on_trees: ClassVar[Exactness] = APPROXIMATE  # beside the best vectors
+    exact_on_trees: ClassVar[Exactness] = APPROXIMATE  # in addition to the best vectors
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Approximate(FieldEngine):
     ) -> None:
         super().__init__(field, options)
         sums = self.exact_on_trees if not field.is_far else APPROXIMATE
-        # differences of scores far from zero are taken: the best value of each table is the zero
+        # scores far from zero are subtracted from each other: shift the best of each table to zero
         self._field, self._offset = field.centred() if field.is_far else (field, np.zeros(1))
         self._row_keys = row_keys
         self._start = start
@@ -230,7 +230,7 @@ class BeliefPropagation(Approximate):
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        """Say what is exact all the same."""
+        """Say which answers are exact."""
         if self._is_tree:
             return "a tree, so marginals and log Z are exact, " + self._mode_note
         return "log Z is Bethe's estimate, " + self._mode_note

@@ -22,9 +22,9 @@ from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 
-# In the time of one table entry in variable elimination, enumeration does this many vectors.
+# Enumeration takes as long for this many vectors as variable elimination for one table entry.
 _ENTRY_COST = 8
-# Above so many entries it is looked whether most of them are impossible in every row.
+# Above this many entries, check whether most of them are impossible in every row.
 _MANY_ENTRIES = 1 << 12
 
 
@@ -316,7 +316,7 @@ class PairwiseField(Joint):
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors found."""
         if self._field.has_zeros:
-            self.log_partition()  # which refuses rows without any possible vector
+            self.log_partition()  # raises an error for rows without any possible vector
         codes = np.empty((self.n_rows, self.space.n_labels), dtype=np.int32)
         for labels, engine in self._parts:
             codes[:, labels] = engine.k_best(1)[0][:, 0]
@@ -324,7 +324,7 @@ class PairwiseField(Joint):
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
-        self.log_partition()  # which refuses rows without any possible vector
+        self.log_partition()  # raises an error for rows without any possible vector
         tables: dict[int, Array] = {}
         for labels, engine in self._parts:
             tables.update(zip(labels, engine.sums().marginals, strict=True))
