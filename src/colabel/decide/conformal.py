@@ -58,7 +58,7 @@ class LabelSets:
 
     @classmethod
     def joined(cls, *parts: LabelSets) -> LabelSets:
-        """Put sets of some rows under those of others."""
+        """Concatenate the sets of several batches of rows."""
         starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
         return replace(
             parts[0],
@@ -74,11 +74,11 @@ class LabelSets:
         return np.bincount(self.rows, minlength=len(self.cut))
 
     def contains(self, Y: ArrayLike) -> Flags:
-        """Whether the list of each row has its vector of Y (n, d), (n,)."""
+        """Whether the list of each row contains its vector of Y (n, d), (n,)."""
         return self.contains_codes(codes_of_labels(self.space, Y, len(self)))
 
     def contains_codes(self, codes: Codes) -> Flags:
-        """Whether the list of each row has its vector of codes (n, d), (n,)."""
+        """Whether the list of each row contains its vector of codes (n, d), (n,)."""
         found = np.zeros(len(self), dtype=bool)
         found[self.rows[(self.codes == codes[self.rows]).all(axis=1)]] = True
         return found
@@ -130,19 +130,19 @@ class LabelSets:
 NonconformityName = Literal["mass", "random mass", "probability"]
 NONCONFORMITIES: tuple[NonconformityName, ...] = get_args(NonconformityName)
 
-SLACK = 1e-9  # so that rounding does not part what is equal
+SLACK = 1e-9  # probabilities that differ by less are equal but for rounding
 _FIRST_LENGTH, _GROWTH = 16, 4
 _CODES_AT_ONCE = 1 << 22
 
 
 class Lists(NamedTuple):
-    """The most probable vectors of each row, as one joint names them: (n, k, d) and (n, k)."""
+    """The most probable vectors of each row by one joint: (n, k, d) and (n, k)."""
 
     codes: Codes
     log_prob: Array
     longest: bool  # no longer list will be requested
     has_all: bool  # there are no other vectors
-    exact: bool  # the search that has found them says that there are none more probable
+    exact: bool  # whether the search proved that no other vector is more probable
 
     def has(self, log_prob: Array) -> Flags:
         """Which of vectors (n, m), given by their log-probabilities, the list must contain."""
@@ -208,8 +208,8 @@ class Nonconformity:
         n_vectors = math.prod(first.space.cardinalities)
         longest = min(self.max_listed, n_vectors)
         exact = all("mode" in joint.exact for joint in joints)
-        # lists that are approximate need not begin alike: only the longest counts, also where that
-        # they are turns out on the way
+        # approximate lists of different lengths need not begin alike, so only the longest counts; a
+        # search may also turn out to be approximate on the way
         length = min(_FIRST_LENGTH, longest) if exact else longest
         rows = np.arange(first.n_rows)
         while rows.size:
@@ -265,7 +265,7 @@ class Nonconformity:
             return np.asarray(-last[:, 0])
         if lists.longest:
             return np.ones(len(last))
-        # those that are as probable as the last one have less before them
+        # vectors as probable as the last one have less mass above them
         before = np.exp(lists.log_prob) * (lists.log_prob > last + SLACK)
         return np.asarray(np.minimum(before.sum(axis=1), 1.0))
 
@@ -284,7 +284,7 @@ def confident_codes(joint: Joint) -> tuple[Codes, Array]:
 @stored("held-out-errors")
 @dataclass(frozen=True, eq=False)
 class HeldOutErrors:
-    r"""How sure a model was of what was wrong, in rows that it had not seen.
+    r"""How confident a model was in its errors, in rows that it had not seen.
 
     A label is stated if its probability exceeds a threshold t. The loss of a row, between 0 and 1,
     falls as t rises: whether any stated label is wrong, or the share of its labels that are stated
@@ -439,7 +439,7 @@ def conformal_sets(
         cut[rows[done]] = ~ended[done]
         mean = log_sum_exp(np.stack(log_prob, axis=2))
         order = np.lexsort((-mean, -values), axis=1)
-        # vectors that cannot be fill short lists up
+        # short lists are filled with impossible vectors
         wanted &= lists[0].has_all | (mean > -np.inf)
         if not allow_empty:
             np.put_along_axis(wanted, order[:, :1], True, axis=1)

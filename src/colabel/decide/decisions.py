@@ -240,15 +240,15 @@ def _ratio(shared: NDArray[Any], union: NDArray[Any], zero_division: float) -> N
 def _by_chunks(joint: Joint, answer: Callable[[Joint], NDArray[Any]]) -> NDArray[Any]:
     """Return what `answer` finds, (n, ...), for rows in chunks of a few megabytes."""
     d = joint.space.n_labels
-    # of each row and label there are d + 1 sizes, several times over, and perhaps draws
+    # each row and label needs several arrays of d + 1 sizes, and perhaps draws
     chunks = row_slices(joint.n_rows, joint.codes_at_once // 2, d * max(8 * (d + 1), N_DRAWS))
     if len(chunks) == 1:
         return answer(joint)
     return np.concatenate([answer(joint.rows(chunk)) for chunk in chunks])
 
 
-_BLOCKS, _MOST_PASSES = 200, 30  # of rows whose values are changed for the macro F1 of a variable
-_FEWEST_TRUE = 5.0  # rows held out that carry a label, from which on its threshold is tuned
+_BLOCKS, _MOST_PASSES = 200, 30  # of the coordinate ascent for the macro F1 of a variable
+_FEWEST_TRUE = 5.0  # a threshold is tuned if at least so many held-out rows carry the label
 _DEVIATIONS = 2.0
 
 
@@ -294,10 +294,10 @@ def best_threshold(
     f1 = 2 * positive.cumsum() / np.where(predicted > 0, predicted, 1.0)
     below = np.append(prob[1:], 0.0)
     cuts = (prob + below) / 2
-    f1[prob <= below] = 0.0  # equal probabilities stay on one side, and zero below
+    f1[prob <= below] = 0.0  # no cut between equal probabilities, nor at zero
     if not f1.any():
         return 0.5, 0.0
-    # midway may round onto the upper of two neighbours, and then would leave it out
+    # the midpoint may round up to the upper neighbour, and would then exclude it
     cuts = np.where(cuts < prob, cuts, below)
     best = np.flatnonzero(f1 >= f1.max() * (1 - 1e-12))
     chosen = best[np.abs(cuts[best] - 0.5).argmin()]
@@ -516,7 +516,7 @@ def macro_f1_values(prob: Array) -> Indices:
     total = np.maximum(prob.sum(axis=0), 1e-300)
     values: Indices = prob.argmax(axis=1)
     best, found = -1.0, values
-    # neighbouring rows may be alike, and would all change at once
+    # neighbouring rows may be similar, and would then all change at once
     order = np.random.default_rng(0).permutation(n_rows)
     blocks = np.array_split(order, min(n_rows, _BLOCKS)) if n_rows else []
     for _ in range(_MOST_PASSES):

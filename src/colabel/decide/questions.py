@@ -1,4 +1,4 @@
-"""What to ask next: which label, if a person said it, would remove most of the expected loss."""
+"""What to ask next: the label whose value would reduce the expected loss most."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 LOSSES = (*(name for name, rule in DECISIONS.items() if isinstance(rule, RiskMinimiser)), "log")
 """Losses of a row by name; the expectation of each is known."""
 _TIED = 1e-9  # gains that differ by less are equal
-_CERTAIN = 1e-12  # less probability than this is none
+_CERTAIN = 1e-12  # smaller probabilities count as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """What each label of each row is worth to be asked.
+    """How useful it is to ask for each label of each row.
 
     Attributes
     ----------
