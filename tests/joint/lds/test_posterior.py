@@ -107,10 +107,13 @@ def test_partly_observed_vectors_without_any_listed_one(rng):
     """Evidence that no seen vector agrees with starts a search of its own."""
     network = random_network(rng, ((), (0,), (1,), (2,)), (2,) * 4, (2, 2), 1)
     network.vectors[:] = 0
-    joint = make(network, np.zeros((2, 2), dtype=np.int32), "search")
+    search, exact = (make(network, np.zeros((2, 2), np.int32), how) for how in ("search", "exact"))
     partial = np.array([[1, 1, 1, MISSING]] * 2, dtype=np.int32)
-    assert np.isfinite(joint.log_prob_codes(partial)).all()
-    assert (joint.given_codes(partial).mode_codes()[:, :3] == 1).all()
+    # the total is a lower bound, so no probability is too small; here it is nearly complete
+    excess = search.log_prob_codes(partial) - exact.log_prob_codes(partial)
+    assert ((excess >= -1e-9) & (excess < 0.3)).all()
+    best = (joint.given_codes(partial).mode_codes() for joint in (search, exact))
+    np.testing.assert_array_equal(*best)
 
 
 @pytest.mark.parametrize(
