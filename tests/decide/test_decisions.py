@@ -45,8 +45,10 @@ def random_tree(rng, n_labels, n_rows=12, style=1.0):
 
 def probabilities(joint):
     """All vectors (v, d), and their probabilities (n, v)."""
-    vectors = every_vector(joint.space.cardinalities)
-    return vectors, np.stack([np.exp(joint.log_prob(y)) for y in vectors], axis=1)
+    vectors, n_rows = every_vector(joint.space.cardinalities), joint.n_rows
+    rows = np.repeat(np.arange(n_rows), len(vectors))
+    log_prob = joint.log_prob_at(rows, np.tile(vectors, (n_rows, 1)))
+    return vectors, np.exp(log_prob).reshape(n_rows, -1)
 
 
 LOSSES = {
