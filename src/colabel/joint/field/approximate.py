@@ -73,7 +73,8 @@ class Approximate(FieldEngine):
         self._wires = kernels.wires_of(field)
         self._is_tree = len(field.edges) == field.n_labels - 1
         sums = sums if self._is_tree else APPROXIMATE
-        self.exact = Exactness([*sums, "mode"]) if self._eliminates else sums
+        proved = self._eliminates and not field.is_far  # sums of such scores lose digits
+        self.exact = Exactness([*sums, "mode"]) if proved else sums
         self._mode_note = "mode by max-product"
         if not self._eliminates:
             self._mode_note += " and local search"
