@@ -37,10 +37,10 @@ CEILINGS = {
     ("models",): 6755,
     ("preprocess",): 860,
     ("learn",): 6160,
-    ("decide",): 950,
-    ("rules",): 925,
-    ("joint",): 6450,  # 6300; rules by listed states in it
-    ("metrics", "model_selection.py", "labels"): 1170,  # 1000
+    ("decide",): 943,
+    ("rules",): 915,
+    ("joint",): 6440,  # 6300; rules by listed states in it
+    ("metrics", "model_selection.py", "labels"): 1162,  # 1000
 }
 # in all
 MOST_LINES = 33_500  # 30_500

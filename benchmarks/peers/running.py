@@ -143,9 +143,22 @@ def run(
 
 
 def run_in_process(
-    store: Store, cells: Sequence[Cell], limit: float, done: Callable[[Record, float], None]
+    store: Store,
+    cells: Sequence[Cell],
+    limit: float,
+    done: Callable[[Record, float], None],
+    *,
+    boomer_python: Path = BOOMER_PYTHON,
+    watched: Callable[[float], Watch] | None = None,
 ) -> list[Cell]:
     """Run folds of one method on one set, until all are done or one of them ends the process.
+
+    Parameters
+    ----------
+    boomer_python : Path
+        The interpreter of BOOMER's own environment.
+    watched : callable, optional
+        From the seconds to wait for a line of a process to what runs it, by default `Watch`.
 
     Returns
     -------
@@ -154,7 +167,7 @@ def run_in_process(
     """
     dataset, method, _ = cells[0]
     boomer = METHODS[method].environment == "boomer"
-    python = BOOMER_PYTHON if boomer else Path(sys.executable)
+    python = boomer_python if boomer else Path(sys.executable)
     if not python.exists():
         absent = Record(cells[0], "absent", f"there is no {python.parts[-3]}", limit=limit)
         _note(store, absent, 0.0, done)
@@ -164,7 +177,7 @@ def run_in_process(
     command = [str(python), "-m", "benchmarks.peers.cell", str(store.folder.resolve())]
     command += [dataset, method, str(limit), *(str(cell.fold) for cell in cells)]
     # A busy machine gives a process fewer CPU seconds than pass; one that sleeps uses none.
-    watch = _Watch(10 * limit + 120)
+    watch = (watched or Watch)(10 * limit + 120)
     code, last_words = watch.run(command, lambda seconds: _tell(store, cells, seconds, done))
     unknown = [cell for cell in cells if store.read(cell) is None]
     if not unknown or code in (0, -signal.SIGINT):  # all done, absent, or stopped from outside
@@ -178,7 +191,7 @@ def run_in_process(
     return unknown[1:]
 
 
-class _Watch:
+class Watch:
     """Runs a process that prints a line for each cell, and ends it if none comes for too long."""
 
     def __init__(self, patience: float) -> None:

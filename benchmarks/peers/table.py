@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from benchmarks.peers.measures import (
     held_out,
     paired_error,
 )
-from benchmarks.peers.methods import METHODS
+from benchmarks.peers.methods import METHODS, Method
 from benchmarks.peers.store import N_FOLDS, FoldedData, Record, Store
 from colabel.core.files import written_whole
 
@@ -25,19 +25,7 @@ PAGE = ROOT / "docs" / "peers.md"
 BENCHMARKS = ROOT / "BENCHMARKS.md"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 NOT_RUN = "not run"
-MAIN = "JointStack"  # the model of ours that is asked without looking at the others
 SUMMED = ("exact match", "Hamming accuracy", "log-loss")
-# In the order of the pages.
-ORDER = (
-    "emotions",
-    "scene",
-    "yeast",
-    "image",
-    "enron",
-    "medical",
-    "water_quality",
-    "solar_flare",
-)
 F1S = ("micro", "macro", "row")
 # The best of 28 methods in the largest published comparison; – where it has not the data.
 IN_PRINT = {
@@ -56,9 +44,29 @@ LEGEND = (Path(__file__).parent / "legend.md").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, eq=False)
+class LineUp:
+    """What is compared: the methods, and the data sets in the order of the pages.
+
+    `main` is the model of ours that is asked without looking at the others.
+    """
+
+    methods: Mapping[str, Method]
+    datasets: Sequence[str]
+    main: str
+
+
+ALL = LineUp(
+    METHODS,
+    ("emotions", "scene", "yeast", "image", "enron", "medical", "water_quality", "solar_flare"),
+    "JointStack",
+)
+
+
+@dataclass(frozen=True, eq=False)
 class SetTable:
     """What is known of all methods on one data set."""
 
+    line_up: LineUp
     dataset: str
     data: FoldedData
     held: dict[str, Held]
@@ -74,7 +82,8 @@ class SetTable:
 
     def best(self, measure: str, ours: bool | None = None) -> str | None:
         """Name of the method with the best value, of all or of one side."""
-        names = [n for n in self.held if ours is None or METHODS[n].ours == ours]
+        methods = self.line_up.methods
+        names = [n for n in self.held if ours is None or methods[n].ours == ours]
         values = {n: self.held[n].measures[measure].value for n in names}
         values = {n: v for n, v in values.items() if np.isfinite(v)}
         if not values:
@@ -86,15 +95,15 @@ class SetTable:
         return paired_error(self.held[one].measures[measure], self.held[other].measures[measure])
 
 
-def gather(store: Store, dataset: str) -> SetTable | None:
+def gather(store: Store, dataset: str, line_up: LineUp = ALL) -> SetTable | None:
     """Read all records of a set; None if the store knows nothing of it."""
     path = store.data_path(dataset)
     if not path.exists():
         return None
     data = FoldedData.read(path)
     held, missing = {}, {}
-    folds = compared_folds(store, dataset)
-    for name in METHODS:
+    folds = compared_folds(store, dataset, line_up.main)
+    for name in line_up.methods:
         records = list(store.records(dataset, name))
         done = [r for r in records if r.status == "done" and r.cell.fold in folds]
         if len(done) == len(folds):
@@ -104,12 +113,12 @@ def gather(store: Store, dataset: str) -> SetTable | None:
         else:
             missing[name] = NOT_RUN
     nothing = not held and set(missing.values()) == {NOT_RUN}
-    return None if nothing else SetTable(dataset, data, held, missing, folds)
+    return None if nothing else SetTable(line_up, dataset, data, held, missing, folds)
 
 
-def compared_folds(store: Store, dataset: str) -> tuple[int, ...]:
+def compared_folds(store: Store, dataset: str, main: str) -> tuple[int, ...]:
     """All folds; or those that the main model has done, while it has not done them all."""
-    records = store.records(dataset, MAIN)
+    records = store.records(dataset, main)
     done = tuple(record.cell.fold for record in records if record.status == "done")
     return done if len(done) > 1 else tuple(range(N_FOLDS))
 
@@ -129,14 +138,14 @@ Printed = dict[str, dict[str, list[str]]]
 """Of each set the cells of each method's line, as a page has them."""
 
 
-def printed_lines(text: str) -> Printed:
+def printed_lines(text: str, line_up: LineUp = ALL) -> Printed:
     """Read the tables of a page."""
     printed: Printed = {}
     for part in text.split("\n## ")[1:]:
         own = printed.setdefault(part.split("\n")[0].strip(), {})
         for line in part.splitlines():
             cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
-            if cells[0].strip("* ") in METHODS:
+            if cells[0].strip("* ") in line_up.methods:
                 own[cells[0].strip("* ")] = cells
     return printed
 
@@ -153,7 +162,7 @@ def full_table(table: SetTable, printed: dict[str, list[str]]) -> str:
     best = {measure: table.best(measure) for measure in MEASURES}
     header = ["method", *MEASURES, "log-loss of", "rows of P = 0", "CPU s per fold", "peak MB"]
     lines, not_run = [header, ["---"] * len(header)], []
-    for name, method in METHODS.items():
+    for name, method in table.line_up.methods.items():
         shown = f"**{name}**" if method.ours else name
         if table.missing.get(name) == NOT_RUN:
             if name in printed:
@@ -195,16 +204,17 @@ def _figure(table: SetTable, measure: str, name: str, best: str | None) -> str:
     return f"*{text}*" if gap <= error else text
 
 
-def summary(printed: Printed) -> str:
+def summary(printed: Printed, line_up: LineUp = ALL) -> str:
     """Draw the best peer beside ours on each set, from the lines of the page."""
-    lines = [["data", *(head for measure in SUMMED for head in (f"{measure}: best peer", MAIN))]]
+    main, methods = line_up.main, line_up.methods
+    lines = [["data", *(head for measure in SUMMED for head in (f"{measure}: best peer", main))]]
     f1 = [["data", "micro", "macro", "row", "best peer", "best in print"]]
     for dataset, own in printed.items():
-        if MAIN not in own:
+        if main not in own:
             continue
 
         def best(measure: str, own: dict[str, list[str]] = own) -> tuple[str, float]:
-            values = {n: value_of(c, measure) for n, c in own.items() if not METHODS[n].ours}
+            values = {n: value_of(c, measure) for n, c in own.items() if not methods[n].ours}
             values = {name: value for name, value in values.items() if np.isfinite(value)}
             name = (min if measure in LOWER else max)(values, key=lambda n: values[n])
             return name, values[name]
@@ -212,10 +222,10 @@ def summary(printed: Printed) -> str:
         line = [dataset]
         for measure in SUMMED:
             peer, value = best(measure)
-            line += [f"{peer} {_short(value)}", _short(value_of(own[MAIN], measure))]
+            line += [f"{peer} {_short(value)}", _short(value_of(own[main], measure))]
         lines.append(line)
         if dataset in IN_PRINT:
-            ours_f1 = [_short(value_of(own[MAIN], f"{kind} F1")) for kind in F1S]
+            ours_f1 = [_short(value_of(own[main], f"{kind} F1")) for kind in F1S]
             peers = " / ".join(_short(best(f"{kind} F1")[1]) for kind in F1S)
             f1.append([dataset, *ours_f1, peers, IN_PRINT[dataset]])
     tables = [_markdown([rows[0], ["---"] * len(rows[0]), *rows[1:]]) for rows in (lines, f1)]
@@ -235,12 +245,12 @@ def between_markers(text: str, inside: str) -> str:
     return f"{before}{BEGIN}\n{inside.strip()}\n{END}{rest.split(END)[1]}"
 
 
-def page(store: Store, tables: Sequence[SetTable], old: str) -> str:
+def page(store: Store, tables: Sequence[SetTable], old: str, line_up: LineUp = ALL) -> str:
     """Draw the page of the site; sets of which the store knows nothing stay as they were."""
     parts = ["# All methods on the same folds\n", LEGEND, _versions(store, tables, old)]
-    printed, known = printed_lines(old), {table.dataset: table for table in tables}
+    printed, known = printed_lines(old, line_up), {table.dataset: table for table in tables}
     sections = {part.split("\n")[0].strip(): part for part in old.split("\n## ")[1:]}
-    for dataset in ORDER:
+    for dataset in line_up.datasets:
         if dataset not in known:
             parts += [f"## {sections[dataset].strip()}\n"] if dataset in sections else []
             continue
@@ -269,16 +279,19 @@ def _versions(store: Store, tables: Sequence[SetTable], old: str) -> str:
     return f"Versions: {', '.join(listed)}.\n"
 
 
-def write_tables(store: Store) -> None:
+def write_tables(
+    store: Store, line_up: LineUp = ALL, page_of_all: Path = PAGE, benchmarks: Path = BENCHMARKS
+) -> None:
     """Write the page, and the section of BENCHMARKS.md."""
-    found = (gather(store, dataset) for dataset in ORDER)
+    found = (gather(store, dataset, line_up) for dataset in line_up.datasets)
     tables = [table for table in found if table is not None]
     if not tables:
         raise SystemExit(f"{store.folder} holds no cells: run them first.")
-    whole = page(store, tables, PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
-    section = summary(printed_lines(whole))
-    section = between_markers(BENCHMARKS.read_text(encoding="utf-8"), section)
-    for path, text in ((PAGE, whole), (BENCHMARKS, section)):
+    old = page_of_all.read_text(encoding="utf-8") if page_of_all.exists() else ""
+    whole = page(store, tables, old, line_up)
+    section = summary(printed_lines(whole, line_up), line_up)
+    section = between_markers(benchmarks.read_text(encoding="utf-8"), section)
+    for path, text in ((page_of_all, whole), (benchmarks, section)):
         with written_whole(path) as part:
             part.write_text(text, encoding="utf-8")
         print(f"wrote {path}")

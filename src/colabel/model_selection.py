@@ -1,4 +1,4 @@
-"""Folds for rows with several labels: alike in every label, by groups, and by time.
+"""Folds for rows with several labels: stratified by every label, by groups, and by time.
 
 scikit-learn stratifies one class at a time. These splitters go wherever it takes ``cv=``.
 """

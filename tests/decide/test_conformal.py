@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -19,20 +17,10 @@ from colabel.decide.conformal import NONCONFORMITIES
 from colabel.joint import Independent, Tree
 from colabel.joint.base import Exactness
 from colabel.labels import LabelSpace
-from tests.decide.test_decisions import make_space, random_tree
+from tests.decide.test_decisions import probabilities, random_tree
+from tests.joint.families import of_marginals
+from tests.joint.oracle import every_vector
 from tests.joint.test_mixture import Short, enumerated, smooth
-
-
-def vectors_of(joint):
-    return np.array(list(itertools.product(*map(range, joint.space.cardinalities))), np.int32)
-
-
-def probabilities(joint):
-    return np.stack([np.exp(joint.log_prob_codes(_all(joint, y))) for y in vectors_of(joint)], 1)
-
-
-def _all(joint, vector):
-    return np.broadcast_to(vector, (joint.n_rows, len(vector)))
 
 
 def score_by_hand(prob, y, kind, max_listed, chance):
@@ -64,18 +52,17 @@ def set_by_hand(prob_of, held_out, kind, max_listed, chance, alpha):
 @pytest.mark.parametrize("kind", ["mass", "random mass", "probability"])
 def test_sets_are_those_of_the_formula(rng, kind, max_listed, n_joints):
     joints = [random_tree(rng, 5, n_rows=25) for _ in range(n_joints)]
-    probs = [probabilities(joint) for joint in joints]
-    vectors, chance = vectors_of(joints[0]), rng.random(25)
+    probs = [probabilities(joint)[1] for joint in joints]
+    vectors, chance = every_vector((2,) * 5), rng.random(25)
     truth = [joint.sample_codes(1, rng)[0] for joint in joints]
     rule = Nonconformity(kind, max_listed)
     scores = [rule.of_codes(j, y, chance) for j, y in zip(joints, truth, strict=True)]
-    for joint, prob, codes, found in zip(joints, probs, truth, scores, strict=True):
+    for prob, codes, found in zip(probs, truth, scores, strict=True):
         places = [(vectors == y).all(axis=1).argmax() for y in codes]
         expected = [
             score_by_hand(prob[i], y, kind, max_listed, chance[i]) for i, y in enumerate(places)
         ]
         np.testing.assert_allclose(found, expected, atol=1e-9)
-        assert joint.n_rows == 25
     held_out = [CalibrationScores.of(own, np.ones(25)) for own in scores]
     for coverage in (0.3, 0.7, 0.9):
         sets = conformal_sets(joints, held_out, coverage, rule, chance, allow_empty=True)
@@ -91,23 +78,25 @@ def test_sets_are_those_of_the_formula(rng, kind, max_listed, n_joints):
             assert not sets.cut.any()
 
 
-def test_longer_lists_are_asked_for_only_where_needed(rng, monkeypatch):
-    joint = random_tree(rng, 12, n_rows=40)
-    asked = []
-    whole = Tree.top_k_codes
+class Asked(Tree):
+    """A tree that notes what lists it is asked for."""
 
-    def counted(self, k):
-        asked.append((self.n_rows, k))
-        return whole(self, k)
+    asked = ()
 
-    monkeypatch.setattr(Tree, "top_k_codes", counted)
+    def top_k_codes(self, k):
+        Asked.asked += ((self.n_rows, k),)
+        return super().top_k_codes(k)
+
+
+def test_longer_lists_are_asked_for_only_where_needed(rng):
+    tree = random_tree(rng, 12, n_rows=40)
+    joint = Asked(tree.space, tree.parents, tree.log_tables)
     held_out = CalibrationScores.of(np.linspace(0, 0.5, 99), np.ones(99))
     sets = conformal_sets([joint], [held_out], 0.9, Nonconformity("mass", 4096))
     assert not sets.cut.any()
-    lengths = [k for _, k in asked]
+    lengths = [k for _, k in Asked.asked]
     assert lengths == sorted(lengths)
-    assert lengths[0] == 16
-    assert asked[0][0] == 40
+    assert Asked.asked[0] == (40, 16)
     # no row was asked for more than four times the list it needed
     assert max(lengths) <= 4 * max(16, sets.sizes.max() + 1)
 
@@ -186,11 +175,10 @@ def test_vectors_that_an_approximate_joint_does_not_list_are_not_promised(rng, k
 
 
 def test_few_rows_give_everything():
-    joint = Independent(make_space((2, 2)), [np.log([[0.9, 0.1]])] * 2)
-    held_out = CalibrationScores.of(np.zeros(8), np.ones(8))
-    assert conformal_sets([joint], [held_out], 0.9, Nonconformity()).sizes.tolist() == [4]
-    enough = CalibrationScores.of(np.zeros(9), np.ones(9))
-    assert conformal_sets([joint], [enough], 0.9, Nonconformity()).sizes.tolist() == [1]
+    joint = of_marginals([[0.1, 0.1]])
+    for n_rows, size in ((8, 4), (9, 1)):
+        held_out = CalibrationScores.of(np.zeros(n_rows), np.ones(n_rows))
+        assert conformal_sets([joint], [held_out], 0.9, Nonconformity()).sizes.tolist() == [size]
 
 
 def test_weights_count_as_rows(rng):
@@ -201,15 +189,12 @@ def test_weights_count_as_rows(rng):
     np.testing.assert_allclose(p_value([one], [at]), p_value([many], [at]))
 
 
-def test_a_set_is_never_empty_unless_it_may_be():
-    joint = Independent(make_space((2, 2)), [np.log([[0.55, 0.45]])] * 2)
+@pytest.mark.parametrize("allow_empty", [False, True])
+def test_a_set_is_never_empty_unless_it_may_be(allow_empty):
+    joint, rule = of_marginals([[0.45, 0.45]]), Nonconformity("probability")
     held_out = CalibrationScores.of(np.full(99, 0.1), np.ones(99))  # all were very probable
-    assert conformal_sets(
-        [joint], [held_out], 0.9, Nonconformity("probability")
-    ).sizes.tolist() == [1]
-    rule = Nonconformity("probability")
-    sets = conformal_sets([joint], [held_out], 0.9, rule, allow_empty=True)
-    assert sets.sizes.tolist() == [0]
+    sets = conformal_sets([joint], [held_out], 0.9, rule, allow_empty=allow_empty)
+    assert sets.sizes.tolist() == [0 if allow_empty else 1]
 
 
 def test_coverage_of_incomplete_rows_is_not_measured(rng):
@@ -244,18 +229,12 @@ def test_sets_for_people(rng):
 
 
 def loss_by_hand(joint, truth, threshold, per):
-    tables = joint.marginal_tables()
-    wrong = np.stack(
-        [
-            (t.max(axis=1) > threshold) & (t.argmax(axis=1) != y)
-            for t, y in zip(tables, truth.T, strict=True)
-        ],
-        axis=1,
-    )
+    tables = np.stack(joint.marginal_tables(), axis=1)
+    wrong = (tables.max(axis=2) > threshold) & (tables.argmax(axis=2) != truth)
     return wrong.any(axis=1) if per == "row" else wrong.mean(axis=1)
 
 
-@pytest.mark.parametrize("style", ["smooth", "ties"])
+@pytest.mark.parametrize("style", [1.0, "ties"])
 @pytest.mark.parametrize("per", ["row", "label"])
 def test_the_threshold_is_the_least_that_controls_the_risk(rng, per, style):
     joint = random_tree(rng, 5, n_rows=60, style=style)
@@ -266,10 +245,9 @@ def test_the_threshold_is_the_least_that_controls_the_risk(rng, per, style):
         risk = [(1 + loss_by_hand(joint, truth, t, per).sum()) / 61 for t in grid]
         allowed = grid[np.array(risk) <= 1 - coverage + 1e-9]
         stated = errors.stated_codes(joint, coverage)
-        wanted = HeldOutErrors.of_codes(joint, truth, np.ones(60), per).threshold(coverage)
         by_hand = np.stack([t.max(axis=1) > allowed.min() for t in joint.marginal_tables()], 1)
         np.testing.assert_array_equal(stated >= 0, by_hand)
-        assert wanted <= allowed.min() + 1e-12
+        assert errors.threshold(coverage) <= allowed.min() + 1e-12
     assert errors.threshold(0.99) == np.inf
     assert (errors.stated_codes(joint, 0.99) == -1).all()
 
@@ -286,7 +264,7 @@ def test_errors_of_folds_are_joined(rng):
 
 
 @pytest.mark.parametrize("kind", NONCONFORMITIES)
-def test_whether_lists_are_approximate_is_asked_after_the_search(monkeypatch, kind):
+def test_whether_lists_are_approximate_is_asked_after_the_search(kind):
     """A mixture finds out while it searches that it cannot prove which vectors are the best."""
     joint = smooth()
     rarest = enumerated(joint)

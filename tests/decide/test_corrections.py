@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from colabel.decide.corrections import (
-    corrections,
-    evidence_of_labels,
-    log_conditionals,
-    pooled,
-)
+from colabel.decide.corrections import corrections, evidence_of_labels, log_conditionals, pooled
 from colabel.joint import Independent, VectorList
 from colabel.labels import MISSING, LabelSpace
+from tests.joint.oracle import every_vector
 
 SIZES = (2, 3, 2)
 NAMES = "abc"
@@ -29,9 +25,25 @@ def space():
 @pytest.fixture
 def listed(space, rng):
     """A joint of five rows over all vectors, and its probabilities (n, 2, 3, 2)."""
-    vectors = np.array(list(itertools.product(*map(range, SIZES))), dtype=np.int32)
+    vectors = every_vector(SIZES)
     weights = rng.dirichlet(np.full(len(vectors), 0.4), size=5)
     return VectorList(space, vectors, np.log(weights)), weights.reshape(5, *SIZES)
+
+
+@pytest.fixture
+def given(rng):
+    """Complete labels (5, 3)."""
+    return np.stack([rng.integers(0, k, 5) for k in SIZES], axis=1).astype(np.int32)
+
+
+def free_table(table, row, codes, i, hidden=None):
+    """P(y_i, the labels given in a row), summed over what is missing or hidden, (K_i,)."""
+    kept = [
+        slice(None) if c == MISSING or j in (i, hidden) else c for j, c in enumerate(codes[row])
+    ]
+    axes = [j for j in range(3) if isinstance(kept[j], slice)]
+    left = table[row][tuple(kept)]
+    return left.sum(axis=tuple(a for a, j in enumerate(axes) if j != i))
 
 
 def audit_of(joint, codes):
@@ -39,22 +51,17 @@ def audit_of(joint, codes):
     return corrections(log_conditionals(joint, codes), joint.space, codes, surprise)
 
 
-def test_conditionals_of_complete_rows_and_of_rows_with_holes(listed, rng):
+def test_conditionals_of_complete_rows_and_of_rows_with_holes(listed, given):
     joint, table = listed
-    codes = np.stack([rng.integers(0, k, 5) for k in SIZES], axis=1).astype(np.int32)
-    codes[3, 1] = MISSING
-    found = log_conditionals(joint, codes)
+    given[3, 1] = MISSING
+    found = log_conditionals(joint, given)
     for row, i in itertools.product(range(5), range(3)):
-        known = [slice(None) if (c == MISSING or j == i) else c for j, c in enumerate(codes[row])]
-        kept = table[row][tuple(known)]
-        axes = [j for j in range(3) if isinstance(known[j], slice)]
-        kept = kept.sum(axis=tuple(a for a, j in enumerate(axes) if j != i))
+        kept = free_table(table, row, given, i)
         np.testing.assert_allclose(np.exp(found[i][row]), kept / kept.sum(), atol=1e-9)
 
 
-def test_the_suggestion_is_the_best_other_value(listed, rng):
-    joint, _ = listed
-    codes = np.stack([rng.integers(0, k, 5) for k in SIZES], axis=1).astype(np.int32)
+def test_the_suggestion_is_the_best_other_value(listed, given):
+    joint, codes = listed[0], given
     audit = audit_of(joint, codes)
     for row, i in itertools.product(range(5), range(3)):
         others = [v for v in range(SIZES[i]) if v != codes[row, i]]
@@ -78,7 +85,8 @@ def test_missing_labels_are_filled_and_never_called_wrong(listed):
     assert not (audit.worst_labels[:, 1] == 1).any()
     filled, changed = audit.corrected(at_least=0.5)
     assert changed[:, 1].sum() == (audit.probability[:, 1] >= 0.5).sum()
-    assert np.asarray(filled).shape == (5, 3)
+    given = np.where(codes == MISSING, None, codes)
+    assert filled.tolist() == np.where(changed, audit.suggestion, given).tolist()
 
 
 def _said(log_odds):
@@ -148,30 +156,21 @@ def test_broken_rules_come_first(listed):
     assert {tuple(cell) for cell in audit.worst_labels[:2]} == {(2, 0), (2, 2)}
 
 
-def test_what_speaks_against_a_label_by_enumeration(listed, rng):
+def test_what_speaks_against_a_label_by_enumeration(listed, given):
     joint, table = listed
-    codes = np.stack([rng.integers(0, k, 5) for k in SIZES], axis=1).astype(np.int32)
-    codes[4, 0] = MISSING
+    given[4, 0] = MISSING
 
-    def odds(row, i, value, hidden):
+    def odds(row, i, value, hidden=None):
         """Log-odds of a value of label i against the given one, the others as given."""
-        kept = [
-            slice(None) if j in (i, hidden) or codes[row, j] == MISSING else codes[row, j]
-            for j in range(3)
-        ]
-        free = [j for j in range(3) if isinstance(kept[j], slice)]
-        left = table[row][tuple(kept)]
-        left = left.sum(axis=tuple(a for a, j in enumerate(free) if j != i))
-        return np.log(left[value] / left[codes[row, i]])
+        left = free_table(table, row, given, i, hidden)
+        return np.log(left[value] / left[given[row, i]])
 
-    for row, i in itertools.product(range(5), range(3)):
-        if codes[row, i] == MISSING:
-            continue
-        value = (codes[row, i] + 1) % SIZES[i]
-        nats = evidence_of_labels(joint[row : row + 1], codes[row], i, value)
+    for row, i in np.argwhere(given != MISSING):
+        value = (given[row, i] + 1) % SIZES[i]
+        nats = evidence_of_labels(joint[row : row + 1], given[row], i, value)
         for j in range(3):
-            known = j != i and codes[row, j] != MISSING
-            drop = odds(row, i, value, None) - odds(row, i, value, j) if known else 0.0
+            known = j != i and given[row, j] != MISSING
+            drop = odds(row, i, value) - odds(row, i, value, j) if known else 0.0
             assert nats[j] == pytest.approx(np.clip(drop, -30, 30), abs=1e-6)
 
 

@@ -13,6 +13,7 @@ from functools import partial
 
 import mpmath
 import numpy as np
+from scipy.special import log_softmax
 
 from colabel.joint import (
     Chain,
@@ -26,18 +27,12 @@ from colabel.joint import (
     Tree,
     VectorList,
 )
-from colabel.joint.chain import EpsilonSearch, TableLinks
+from colabel.joint.chain import BeamSearch, EpsilonSearch, MonteCarlo, TableLinks
 from colabel.joint.repeated import Repeated
 from colabel.joint.vectors import WrittenOut
 from tests.joint.lds.oracle import random_network as random_lds
 from tests.joint.lds.oracle import slow_copy
-from tests.joint.oracle import Enumerated, exp_sum, make_space
-
-
-def log_softmax(scores):
-    """Log-probabilities over the last axis, as doubles: what they stand for is exact."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+from tests.joint.oracle import Enumerated, every_vector, exp_sum, make_space
 
 
 def normal(rng, shape, scale):
@@ -56,26 +51,50 @@ def normal(rng, shape, scale):
     return scale * rng.integers(-1, 2, size=shape) + rng.normal(size=shape)
 
 
+def of_marginals(prob):
+    """Independent 0/1 labels that are 1 with probabilities (n, d)."""
+    with np.errstate(divide="ignore"):
+        tables = [np.log(np.stack([1 - p, p], axis=1)) for p in np.asarray(prob).T]
+    return Independent(make_space((2,) * len(tables)), tables)
+
+
 def independent(rng, sizes, n_rows, scale):
-    tables = [log_softmax(normal(rng, (n_rows, k), scale)) for k in sizes]
+    tables = [log_softmax(normal(rng, (n_rows, k), scale), axis=-1) for k in sizes]
     exact = Enumerated.of_scores(
         sizes, n_rows, lambda r, y: [t[r, v] for t, v in zip(tables, y, strict=True)]
     )
     return Independent(make_space(sizes), tables), exact
 
 
-def tree(rng, sizes, n_rows, scale):
-    d = len(sizes)
-    parents = [-1, *(int(rng.integers(-1, i)) for i in range(1, d))]
+def random_tree(rng, sizes, n_rows, scale):
+    order = rng.permutation(len(sizes)).tolist()
+    parents = [-1] * len(sizes)
+    for place, i in enumerate(order[1:], 1):
+        parents[i] = [-1, *order][rng.integers(0, place + 1)]
     above = [1 if p == -1 else sizes[p] for p in parents]
     tables = [
-        log_softmax(normal(rng, (n_rows, a, k), scale)) for a, k in zip(above, sizes, strict=True)
+        log_softmax(normal(rng, (n_rows, a, k), scale), axis=-1)
+        for a, k in zip(above, sizes, strict=True)
     ]
+    return Tree(make_space(sizes), parents, tables)
+
+
+def tree(rng, sizes, n_rows, scale):
+    joint = random_tree(rng, sizes, n_rows, scale)
+    parents, tables = joint.parents.tolist(), joint.log_tables
 
     def score(r, y):
         return [tables[i][r, 0 if p == -1 else y[p], y[i]] for i, p in enumerate(parents)]
 
-    return Tree(make_space(sizes), parents, tables), Enumerated.of_scores(sizes, n_rows, score)
+    return joint, Enumerated.of_scores(sizes, n_rows, score)
+
+
+def many_labels(n_labels):
+    """Three rows of a random tree of too many labels for enumeration."""
+    rng = np.random.default_rng(n_labels)
+    parents = [-1, *(int(rng.integers(0, i)) for i in range(1, n_labels))]
+    tables = [np.log(rng.dirichlet(np.ones(2), size=(3, 1 if p < 0 else 2))) for p in parents]
+    return Tree(make_space((2,) * n_labels), parents, tables)
 
 
 class OnePrefix(TableLinks):
@@ -90,7 +109,8 @@ class OnePrefix(TableLinks):
 def chain(rng, sizes, n_rows, scale, links=TableLinks, **options):
     order = rng.permutation(len(sizes)).tolist()
     along = [sizes[i] for i in order]
-    tables = [log_softmax(normal(rng, (n_rows, *along[: k + 1]), scale)) for k in range(len(sizes))]
+    shapes = [(n_rows, *along[: k + 1]) for k in range(len(sizes))]
+    tables = [log_softmax(normal(rng, shape, scale), axis=-1) for shape in shapes]
 
     def score(r, y):
         return [table[(r, *(y[i] for i in order[: k + 1]))] for k, table in enumerate(tables)]
@@ -99,7 +119,7 @@ def chain(rng, sizes, n_rows, scale, links=TableLinks, **options):
     return joint, Enumerated.of_scores(sizes, n_rows, score)
 
 
-def field_of(is_tree=False, **options):
+def field_of(is_tree=False, coupling=1.0, **options):
     def field(rng, sizes, n_rows, scale):
         d = len(sizes)
         pairs = list(itertools.combinations(range(d), 2))
@@ -111,7 +131,7 @@ def field_of(is_tree=False, **options):
         unary = [normal(rng, (n_rows, k), scale) for k in sizes]
         shared = [n_rows if rng.random() < 0.5 else 1 for _ in pairs]
         tables = [
-            normal(rng, (m, sizes[i], sizes[j]), scale)
+            coupling * normal(rng, (m, sizes[i], sizes[j]), scale)
             for m, (i, j) in zip(shared, pairs, strict=True)
         ]
 
@@ -127,7 +147,7 @@ def field_of(is_tree=False, **options):
 
 
 def vector_list(rng, sizes, n_rows, scale):
-    vectors = np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
+    vectors = every_vector(sizes)
     weights = normal(rng, (n_rows, len(vectors)), scale)
     place = {tuple(y): v for v, y in enumerate(vectors.tolist())}
     exact = Enumerated.of_scores(sizes, n_rows, lambda r, y: [weights[r, place[y]]])
@@ -136,7 +156,7 @@ def vector_list(rng, sizes, n_rows, scale):
 
 def own_lists(rng, sizes, n_rows, scale):
     """Lists in an order of each row's own, some vectors named twice."""
-    pool = np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
+    pool = every_vector(sizes)
     if isinstance(scale, str) or scale <= 1e3:  # sums of weights of 1e11 are known to 1e-5
         pool = np.concatenate([pool, pool[: len(pool) // 2]])
     rows, indices, log_weights, indptr = [], [], [], [0]
@@ -179,7 +199,7 @@ def mixture(rng, sizes, n_rows, scale):
 
 def reweighted(rng, sizes, n_rows, scale):
     base, exact = (tree, mixture)[rng.integers(2)](rng, sizes, n_rows, scale)
-    vectors = np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
+    vectors = every_vector(sizes)
     vectors = vectors[rng.permutation(len(vectors))[: 1 + len(vectors) // 3]]
     weights = np.log(rng.uniform(0.05, 0.5, (n_rows, len(vectors))))
     rows = []
@@ -230,29 +250,64 @@ EXACT = {
 }
 
 
-def network(rng, sizes, n_rows, scale):
-    """A dependency network whose conditionals are those of a field."""
+class Opaque:
+    """Conditionals that hide being linear, so that they take the path of any estimator."""
+
+    def __init__(self, linear):
+        self.linear, self.calls = linear, 0
+        self.cardinalities, self.n_rows = linear.cardinalities, linear.n_rows
+
+    def log_prob(self, labels, i):
+        self.calls += 1
+        return self.linear.log_prob(labels, i)
+
+    def rows(self, index):
+        return Opaque(self.linear.rows(index))
+
+
+def random_network(rng, n_rows, sizes, strength=0.8, symmetric=True, scale=1.0):
+    """Linear conditionals; with symmetric weights they are those of a pairwise field."""
+    n_columns = sum(1 if k == 2 else k for k in sizes)
+    weights = rng.normal(scale=strength, size=(n_columns, n_columns))
+    if symmetric:
+        weights = (weights + weights.T) / np.sqrt(2)
+    return LinearConditionals(rng.normal(scale=scale, size=(n_rows, n_columns)), weights, sizes)
+
+
+def field_behind(network):
+    """The distribution behind symmetric weights: p(y) ~ exp(b.c(y) + c(y) W c(y) / 2)."""
+    sizes = network.cardinalities
     owner = np.repeat(np.arange(len(sizes)), [1 if k == 2 else k for k in sizes])
-    weights = normal(rng, (len(owner), len(owner)), 0.5 * scale)
-    weights = weights + weights.T
-    weights[owner[:, None] == owner] = 0.0
-    base = normal(rng, (n_rows, len(owner)), scale)
+    first = np.searchsorted(owner, np.arange(len(sizes)))
 
     def score(r, y):
         on = [c for c, i in enumerate(owner) if y[i] == (1 if sizes[i] == 2 else c - first[i])]
-        pairs = [weights[a, b] for a, b in itertools.combinations(on, 2)]
-        return [base[r, c] for c in on] + pairs
+        pairs = [network.weights[a, b] for a, b in itertools.combinations(on, 2)]
+        return [network.base[r, c] for c in on] + pairs
 
-    first = np.searchsorted(owner, np.arange(len(sizes)))
-    linear = LinearConditionals(base, weights, sizes)
-    joint = DependencyNetwork(make_space(sizes), linear, n_chains=2, n_sweeps=400, n_jobs=1)
-    return joint, Enumerated.of_scores(sizes, n_rows, score)
+    return Enumerated.of_scores(sizes, network.n_rows, score)
 
 
+def network(rng, sizes, n_rows, scale):
+    """A dependency network whose conditionals are those of a field."""
+    linear = random_network(rng, n_rows, sizes, 0.5 * scale, scale=scale)
+    options = {"n_chains": 2, "n_sweeps": 400, "n_jobs": 1}
+    return DependencyNetwork(make_space(sizes), linear, **options), field_behind(linear)
+
+
+PARTLY = {  # some questions are answered exactly
+    "chain, greedy": partial(chain, inference="greedy"),
+    "chain, beam of two": partial(chain, inference=BeamSearch(2)),
+    "chain, epsilon search, cut": partial(chain, inference=EpsilonSearch(0.2)),
+    "chain, Monte Carlo": partial(chain, inference=MonteCarlo(5)),
+    "chain, sums of draws": partial(chain, limit=1, n_samples=4000),
+    "field, gibbs on a tree": field_of(True, engine="gibbs", n_sweeps=300, n_chains=2),
+}
 APPROXIMATE = {
     "dependency network": network,
     "field, belief propagation": field_of(engine="belief_propagation"),
     "field, gibbs": field_of(engine="gibbs", n_chains=2),
     "lds, search": lds_of("search"),
+    "lds, coordinate ascent": lds_of("coordinate ascent"),
 }
-FAMILIES = {**EXACT, **APPROXIMATE}
+FAMILIES = {**EXACT, **PARTLY, **APPROXIMATE}

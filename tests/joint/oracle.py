@@ -79,6 +79,26 @@ class Enumerated:
         return self.where(lambda r, y: agrees(y, codes[r]))
 
 
+def every_vector(sizes):
+    """All label vectors (v, d) as codes."""
+    return np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
+
+
+def assert_tables(found, expected, atol, **options):
+    """Arrays of two lists are close, one by one."""
+    for table, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(table, wanted, atol=atol, **options)
+
+
+def assert_frequencies(drawn, exact, slack=1.0):
+    """Draws (size, n, d) have about the frequencies of a distribution in each row."""
+    size = len(drawn)
+    for r, row in enumerate(exact.rows):
+        for y, p in row.items():
+            count, p = (drawn[:, r] == y).all(axis=1).sum(), float(p)
+            assert abs(count - size * p) <= 5 * slack * math.sqrt(size * p * (1 - p)) + 1
+
+
 def exp_sum(terms):
     if any(term == -math.inf for term in terms):
         return mpmath.mpf(0)

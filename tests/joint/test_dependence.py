@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from colabel import CDN, CTBN, BinaryRelevance, ProbabilisticClassifierChain
-from colabel.joint import Independent, Tree, label_dependence
-from colabel.labels import LabelSpace
+from colabel.joint import Tree, label_dependence
+from tests.joint.families import of_marginals
+from tests.joint.oracle import every_vector, make_space
 
 
 def brute_force(joint, i, j):
     """Mutual information and pooled conditionals, from the log-probability of every vector."""
     sizes = joint.space.cardinalities
     tables = np.zeros((joint.n_rows, sizes[i], sizes[j]))
-    for y in itertools.product(*map(range, sizes)):
-        codes = np.tile(np.array(y, dtype=np.int32), (joint.n_rows, 1))
-        tables[:, y[i], y[j]] += np.exp(joint.log_prob_codes(codes))
+    for y in every_vector(sizes):
+        tables[:, y[i], y[j]] += np.exp(joint.log_prob_codes(np.tile(y, (joint.n_rows, 1))))
     nats, on, off, weight = 0.0, 0.0, 0.0, 0.0
     for table in tables:
         first, second = table.sum(axis=1), table.sum(axis=0)
@@ -50,10 +50,8 @@ def test_exact_families_agree_with_enumeration(model, data):
     assert "sums" in joint.exact
     found = label_dependence(joint)
     for i, j in itertools.permutations(range(3), 2):
-        nats, on, off = brute_force(joint, i, j)
-        assert found.nats[i, j] == pytest.approx(nats, abs=1e-9)
-        assert found.given_on[i, j] == pytest.approx(on, abs=1e-9)
-        assert found.given_off[i, j] == pytest.approx(off, abs=1e-9)
+        own = found.nats[i, j], found.given_on[i, j], found.given_off[i, j]
+        assert own == pytest.approx(brute_force(joint, i, j), abs=1e-9)
     assert not found.nats.diagonal().any()
 
 
@@ -85,13 +83,10 @@ def test_independent_labels_say_nothing(data):
 
 
 def test_some_labels_only_and_class_variables():
-    space = LabelSpace(
-        ("a", "b", "c"), (np.arange(2), np.array(["x", "y", "z"]), np.arange(2)), "matrix"
-    )
     a = np.log([[[0.5, 0.5]]])
     b = np.log([[[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]])
     c = np.log([[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]])
-    joint = Tree(space, [-1, 0, 1], [a, b, c])
+    joint = Tree(make_space((2, 3, 2)), [-1, 0, 1], [a, b, c])
     found = label_dependence(joint, [0, 1])
     assert found.nats.shape == (2, 2)
     assert np.isnan(found.given_on).all()
@@ -101,10 +96,7 @@ def test_some_labels_only_and_class_variables():
 
 
 def test_a_row_that_is_sure_says_nothing():
-    space = LabelSpace(("a", "b"), (np.arange(2), np.arange(2)), "matrix")
-    with np.errstate(divide="ignore"):
-        sure = Independent(space, [np.log([[1.0, 0.0]]), np.log([[0.5, 0.5]])])
-    found = label_dependence(sure)
+    found = label_dependence(of_marginals([[0.0, 0.5]]))
     assert found.nats.max() == 0.0
     assert np.isnan(found.given_on[0, 1])
     assert found.given_on[1, 0] == found.given_off[1, 0] == 0.0

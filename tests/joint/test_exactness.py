@@ -19,18 +19,12 @@ def test_it_is_a_set_of_questions():
     assert pickle.loads(pickle.dumps(chain)) == chain
 
 
-def test_it_has_no_truth_value():
-    for exactness in (EXACT, APPROXIMATE):
+def test_it_has_no_truth_value_and_reads_as_a_phrase():
+    phrases = ["exact", "approximate", "exact sums and log_prob"]
+    for exactness, phrase in zip((EXACT, APPROXIMATE, EXACT.without("mode")), phrases, strict=True):
+        assert str(exactness) == phrase
         with pytest.raises(TypeError, match="ask for one, as in"):
             assert exactness
-
-
-def test_it_reads_as_a_phrase():
-    assert [str(e) for e in (EXACT, APPROXIMATE, EXACT.without("mode"))] == [
-        "exact",
-        "approximate",
-        "exact sums and log_prob",
-    ]
 
 
 def test_unknown_questions_are_refused():

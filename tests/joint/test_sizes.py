@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colabel.joint import Independent, Tree
-from tests.joint.families import EXACT, FAMILIES
-from tests.joint.oracle import make_space, random_log_table
+from tests.joint.families import EXACT, FAMILIES, many_labels
+from tests.joint.test_families import SEEDS
 
 
 def assert_sizes(found, exact, atol=1e-9):
@@ -26,10 +25,16 @@ def assert_sizes(found, exact, atol=1e-9):
 
 @pytest.mark.parametrize("name", EXACT)
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([1.0, "zeros"]))
+@given(SEEDS, st.integers(1, 6), st.sampled_from([1.0, "zeros"]))
 def test_exact_families_know_their_sizes(name, seed, n_labels, scale):
     joint, exact = EXACT[name](np.random.default_rng(seed), (2,) * n_labels, 2, scale)
     assert_sizes(joint.size_marginals(), exact)
+
+
+def assert_sums(sizes):
+    """Every vector of size s has s labels: sum_i P(y_i = 1, |y| = s) = s P(|y| = s)."""
+    expected = np.arange(sizes.size.shape[1]) * sizes.size
+    np.testing.assert_allclose(sizes.with_label.sum(axis=1), expected, atol=1e-12)
 
 
 def test_samplers_count_in_draws(rng):
@@ -37,21 +42,18 @@ def test_samplers_count_in_draws(rng):
     sizes = joint.size_marginals()
     assert_sizes(sizes, exact, atol=0.08)
     np.testing.assert_array_equal(sizes.size, joint.size_marginals().size)
-    np.testing.assert_allclose(sizes.with_label.sum(axis=1), np.arange(5) * sizes.size, atol=1e-12)
+    assert_sums(sizes)
 
 
-def test_many_labels_keep_their_marginals(rng):
-    parents = [-1, *(int(rng.integers(0, i)) for i in range(1, 60))]
-    tables = [random_log_table(rng, (4, 1 if p == -1 else 2, 2), "smooth") for p in parents]
-    joint = Tree(make_space((2,) * 60), parents, tables)
+def test_many_labels_keep_their_marginals():
+    joint = many_labels(60)
     sizes = joint.size_marginals()
     np.testing.assert_allclose(sizes.size.sum(axis=1), 1.0)
     np.testing.assert_allclose(sizes.with_label.sum(axis=2), joint.marginals())
-    # every vector of size s has s labels: sum_i P(y_i = 1, |y| = s) = s P(|y| = s)
-    np.testing.assert_allclose(sizes.with_label.sum(axis=1), np.arange(61) * sizes.size, atol=1e-12)
+    assert_sums(sizes)
 
 
 def test_class_variables_have_no_size(rng):
-    joint = Independent(make_space((2, 3)), [np.log([[0.5, 0.5]]), np.log([[0.2, 0.3, 0.5]])])
+    joint, _ = FAMILIES["independent"](rng, (2, 3), 1, 1.0)
     with pytest.raises(ValueError, match=r"size_marginals counts the ones .* 'y1' has the values"):
         joint.size_marginals()

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from colabel.joint import Chain, Tree
-from colabel.labels import MISSING, LabelSpace
+from colabel.joint import Chain
+from colabel.labels import MISSING
 from colabel.rules import Rules
-from tests.joint.families import APPROXIMATE, EXACT, FAMILIES
-from tests.joint.oracle import log_of
-from tests.joint.test_families import assert_exact
+from tests.joint.families import APPROXIMATE, EXACT, FAMILIES, many_labels
+from tests.joint.oracle import assert_frequencies, assert_tables, every_vector, log_of
+from tests.joint.test_families import SEEDS, assert_exact, slack_of
 from tests.rules.random_rules import rule_set
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -35,8 +31,12 @@ def case(build, seed, most=8):
     joint, exact = build(rng, some_sizes(rng, most), 2, 1.0)
     while True:
         text, test = rule_set(rng, exact.sizes)
-        if any(map(test, itertools.product(*map(range, exact.sizes)))):
+        if any(map(test, every_vector(exact.sizes).tolist())):
             return joint, exact, text, test, rng
+
+
+def obeys(test, drawn):
+    return all(map(test, drawn.reshape(-1, drawn.shape[-1]).tolist()))
 
 
 def check(joint, exact, text, test, rng, **options):
@@ -44,16 +44,14 @@ def check(joint, exact, text, test, rng, **options):
     mass = [log_of(exact.sum(r, test)) for r in range(len(exact.rows))]
     np.testing.assert_allclose(joint.log_prob_of(text, **options), mass, atol=1e-8)
     obeying_joint = joint.subject_to(text, **options)
-    assert obeying_joint.exact.all, obeying_joint.how
     assert_exact(obeying_joint, expected, rng)
-    drawn = obeying_joint.sample_codes(3, rng)
-    assert all(test(y) for y in drawn.reshape(-1, drawn.shape[2]).tolist())
+    assert obeys(test, obeying_joint.sample_codes(3, rng))
     return obeying_joint, expected
 
 
 @pytest.mark.parametrize("name", EXACT)
 @settings(max_examples=5, deadline=None)
-@given(st.integers(0, 2**32 - 1))
+@given(SEEDS)
 def test_every_answer(name, seed):
     joint, exact, text, test, rng = case(EXACT[name], seed)
     found, expected = check(joint, exact, text, test, rng)
@@ -69,111 +67,84 @@ def test_every_answer(name, seed):
 def test_frequencies_of_draws(name):
     """Draws that obey have the frequencies of the distribution that obeys."""
     joint, exact, text, test, _ = case(FAMILIES[name], 11, 4)
-    expected, size = exact.where(lambda _, y: test(y)), 4000
-    drawn = joint.subject_to(text).sample_codes(size, np.random.default_rng(0))
-    slack = 3.0 if name in APPROXIMATE else 1.0  # lists of estimated probabilities
-    for r, row in enumerate(expected.rows):
-        for y, p in row.items():
-            count, p = (drawn[:, r] == y).all(axis=1).sum(), float(p)
-            assert abs(count - size * p) <= 5 * slack * math.sqrt(size * p * (1 - p)) + 1
+    drawn = joint.subject_to(text).sample_codes(4000, np.random.default_rng(0))
+    assert_frequencies(drawn, exact.where(lambda _, y: test(y)), slack_of(name))
 
 
 def rows_of(exact, index):
     return type(exact)(exact.sizes, [exact.rows[r] for r in index])
 
 
-@pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=3, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_rules_one_after_the_other(name, seed):
-    joint, exact, text, test, rng = case(EXACT[name], seed)
-    found, expected = check(joint, exact, text, test, rng)
-    more, also = rule_set(rng, exact.sizes)
-    if any(test(y) and also(y) for y in itertools.product(*map(range, exact.sizes))):
-        check(found, expected, more, also, rng)
+LISTS = [(name, {}) for name in EXACT]
+FACTORS = [(name, {"max_listed": 0}) for name in ("independent", "tree", "field", "repeated")]
 
 
-@pytest.mark.parametrize("name", ["independent", "tree", "field", "repeated"])
-@settings(max_examples=8, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_factors_of_pairs_instead_of_lists(name, seed):
-    joint, exact, text, test, rng = case(EXACT[name], seed, 5)
-    found, expected = check(joint, exact, text, test, rng, max_listed=0)
+@pytest.mark.parametrize(("name", "options"), [*LISTS, *FACTORS])
+@settings(max_examples=4, deadline=None)
+@given(SEEDS)
+def test_rules_one_after_the_other(name, options, seed):
+    """By lists of what obeys, and by factors of pairs instead of lists."""
+    joint, exact, text, test, rng = case(EXACT[name], seed, 5 if options else 8)
+    found, expected = check(joint, exact, text, test, rng, **options)
     more, also = rule_set(rng, exact.sizes)
-    if any(test(y) and also(y) for y in itertools.product(*map(range, exact.sizes))):
-        check(found, expected, more, also, rng, max_listed=0)
+    if any(test(y) and also(y) for y in every_vector(exact.sizes).tolist()):
+        check(found, expected, more, also, rng, **options)
+
+
+def check_draws(found, mass, exact, test, rng, atol):
+    """Sums are close to the exact ones, and the mode is exact."""
+    expected = exact.where(lambda _, y: test(y))
+    exact_mass = [log_of(exact.sum(r, test)) for r in range(2)]
+    np.testing.assert_allclose(np.exp(mass), np.exp(exact_mass), atol=atol)
+    assert "mode" in found.exact
+    best = expected.log_prob(found.mode_codes())
+    np.testing.assert_allclose(best, expected.best(1)[:, 0], atol=1e-8)
+    assert_tables(found.marginal_tables(), expected.marginals(), atol)
+    assert obeys(test, found.sample_codes(20, rng))
 
 
 @pytest.mark.parametrize("name", [*EXACT, *APPROXIMATE])
 @settings(max_examples=8, deadline=None)
-@given(st.integers(0, 2**32 - 1))
+@given(SEEDS)
 def test_draws_that_obey(name, seed):
     """Where neither lists nor factors are affordable: close, and every mode obeys."""
-    build = {**EXACT, **APPROXIMATE}[name]
-    joint, exact, text, test, rng = case(build, seed, 4)
-    found = joint.subject_to(text, max_listed=0, memory=1)
-    mass = joint.log_prob_of(text, max_listed=0, memory=1)
-    expected = exact.where(lambda _, y: test(y))
-    assert all(map(test, found.mode_codes().tolist()))
-    drawn = found.sample_codes(20, rng)
-    assert all(test(y) for y in drawn.reshape(-1, drawn.shape[2]).tolist())
+    joint, exact, text, test, rng = case(FAMILIES[name], seed, 4)
+    found, mass = (
+        ask(text, max_listed=0, memory=1) for ask in (joint.subject_to, joint.log_prob_of)
+    )
+    assert obeys(test, found.mode_codes())
+    assert obeys(test, found.sample_codes(20, rng))
     assert (mass <= 0).all()
-    if not found.exact.all:
-        assert "sums" not in found.exact
+    assert found.exact.all or "sums" not in found.exact
     if name == "chain":
-        assert "mode" in found.exact
-        best = expected.log_prob(found.mode_codes())
-        np.testing.assert_allclose(best, expected.best(1)[:, 0], atol=1e-8)
-        exact_mass = [log_of(exact.sum(r, test)) for r in range(2)]
-        np.testing.assert_allclose(np.exp(mass), np.exp(exact_mass), atol=0.15)
-        for table, wanted in zip(found.marginal_tables(), expected.marginals(), strict=True):
-            np.testing.assert_allclose(table, wanted, atol=0.15)
+        check_draws(found, mass, exact, test, rng, 0.15)
 
 
 @pytest.mark.parametrize("name", APPROXIMATE)
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32 - 1))
+@given(SEEDS)
 def test_approximate_families_are_close_and_obey(name, seed):
     joint, exact, text, test, _ = case(APPROXIMATE[name], seed, 4)
     found = joint.subject_to(text)
-    assert all(map(test, found.mode_codes().tolist()))
-    if name == "lds, search":
-        return
-    expected = exact.where(lambda _, y: test(y))
-    for table, wanted in zip(found.marginal_tables(), expected.marginals(), strict=True):
-        np.testing.assert_allclose(table, wanted, atol=0.3)
+    assert obeys(test, found.mode_codes())
+    if not name.startswith("lds, "):
+        expected = exact.where(lambda _, y: test(y)).marginals()
+        assert_tables(found.marginal_tables(), expected, 0.3)
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.integers(0, 2**32 - 1))
+@given(SEEDS)
 def test_a_chain_that_cannot_be_enumerated_draws_around_dead_ends(seed):
     joint, exact, text, test, rng = case(EXACT["chain"], seed, 4)
     long = Chain(joint.space, joint.order, joint.links, limit=1, n_samples=4000)
     found, mass = (ask(text, max_listed=0) for ask in (long.subject_to, long.log_prob_of))
-    expected = exact.where(lambda _, y: test(y))
-    exact_mass = [log_of(exact.sum(r, test)) for r in range(2)]
-    np.testing.assert_allclose(np.exp(mass), np.exp(exact_mass), atol=0.1)
-    assert "mode" in found.exact
-    best = expected.log_prob(found.mode_codes())
-    np.testing.assert_allclose(best, expected.best(1)[:, 0], atol=1e-8)
-    for table, wanted in zip(found.marginal_tables(), expected.marginals(), strict=True):
-        np.testing.assert_allclose(table, wanted, atol=0.1)
-    drawn = found.sample_codes(20, rng)
-    assert all(test(y) for y in drawn.reshape(-1, drawn.shape[2]).tolist())
+    check_draws(found, mass, exact, test, rng, 0.1)
 
 
 @pytest.mark.parametrize("n_labels", [8, 40, 90])
 def test_counts_of_many_labels_are_exact_along_a_tree(n_labels):
     """Counts go along the tree, whatever the order of its labels; sizes have another algorithm."""
-    rng = np.random.default_rng(n_labels)
-    parents = [-1, *(int(rng.integers(0, i)) for i in range(1, n_labels))]
-    tables = [
-        np.log(rng.dirichlet(np.ones(2), size=(3, 1 if parent < 0 else 2))) for parent in parents
-    ]
-    space = LabelSpace(
-        tuple(f"y{i}" for i in range(n_labels)), (np.array([0, 1]),) * n_labels, "matrix"
-    )
-    joint = Tree(space, parents, tables)
+    joint, rng = many_labels(n_labels), np.random.default_rng(0)
     sizes = joint.size_marginals()
     low, high = n_labels // 3, n_labels // 2
     text = f"{low}..{high} of *"
@@ -186,9 +157,8 @@ def test_counts_of_many_labels_are_exact_along_a_tree(n_labels):
     codes = found.sample_codes(5, rng)
     counts = np.concatenate([found.mode_codes()[None], codes]).sum(axis=2)
     assert ((counts >= low) & (counts <= high)).all()
-    empty = found.rows(np.arange(0))
-    assert empty.marginals().shape == empty.mode().shape == (0, n_labels)
-    assert empty.sample(2).shape == (2, 0, n_labels)
+    empty = found[:0]
+    assert empty.marginals().shape == empty.mode().shape == empty.sample(2)[0].shape
     # exclusions, and evidence that differs by row
     joint, pairs = joint.subject_to(text), "at most one of y0, y1\nat most one of y2, y5, y7"
     more = joint.subject_to(pairs)
@@ -196,10 +166,11 @@ def test_counts_of_many_labels_are_exact_along_a_tree(n_labels):
     known = np.where(rng.random(codes[0].shape) < 0.3, more.sample_codes(1, rng)[0], MISSING)
     given = more.given_codes(known.astype(np.int32))
     assert given.exact.all
+    both = Rules.parse(f"{text}\n{pairs}").compiled(joint.space)
     for row in range(3):
         alone = given.rows(np.array([row]))
         np.testing.assert_allclose(alone.marginals(), given.marginals()[[row]], atol=1e-9)
-        assert Rules.parse(f"{text}\n{pairs}").compiled(space).may_hold(alone.mode_codes()).all()
+        assert both.may_hold(alone.mode_codes()).all()
         agrees = (known[row] == MISSING) | (alone.mode_codes()[0] == known[row])
         assert agrees.all()
 

@@ -45,7 +45,7 @@ class LabelSets:
         Rows whose set has more vectors than could be listed. The promise is about the whole set:
         that the true vector is *listed* is not promised in such a row.
     max_listed : int
-        How many vectors a joint was asked for at most.
+        Length of the longest list that a joint was asked for.
     """
 
     space: LabelSpace
@@ -58,7 +58,7 @@ class LabelSets:
 
     @classmethod
     def joined(cls, *parts: LabelSets) -> LabelSets:
-        """Put sets of some rows under those of others."""
+        """Concatenate the sets of several batches of rows."""
         starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
         return replace(
             parts[0],
@@ -74,17 +74,17 @@ class LabelSets:
         return np.bincount(self.rows, minlength=len(self.cut))
 
     def contains(self, Y: ArrayLike) -> Flags:
-        """Whether the list of each row has its vector of Y (n, d), (n,)."""
+        """Whether the list of each row contains its vector of Y (n, d), (n,)."""
         return self.contains_codes(codes_of_labels(self.space, Y, len(self)))
 
     def contains_codes(self, codes: Codes) -> Flags:
-        """Whether the list of each row has its vector of codes (n, d), (n,)."""
+        """Whether the list of each row contains its vector of codes (n, d), (n,)."""
         found = np.zeros(len(self), dtype=bool)
         found[self.rows[(self.codes == codes[self.rows]).all(axis=1)]] = True
         return found
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with a line a vector: row, rank, p-value, label values."""
+        """Return a data frame with one line per vector: row, rank, p-value, label values."""
         require_pandas()
         import pandas as pd
 
@@ -109,7 +109,7 @@ class LabelSets:
         ending = f", {cut} not listed within {self.max_listed}" if cut else ""
         mean = self.sizes.mean() if len(self) else 0.0
         return (
-            f"<LabelSets: {len(self)} rows, {mean:.1f} label vectors a row for a coverage of "
+            f"<LabelSets: {len(self)} rows, {mean:.1f} label vectors per row for a coverage of "
             f"{self.coverage:g}{ending}>"
         )
 
@@ -130,22 +130,22 @@ class LabelSets:
 NonconformityName = Literal["mass", "random mass", "probability"]
 NONCONFORMITIES: tuple[NonconformityName, ...] = get_args(NonconformityName)
 
-SLACK = 1e-9  # so that rounding does not part what is equal
+SLACK = 1e-9  # probabilities that differ by less are equal but for rounding
 _FIRST_LENGTH, _GROWTH = 16, 4
 _CODES_AT_ONCE = 1 << 22
 
 
 class Lists(NamedTuple):
-    """The most probable vectors of each row, as one joint names them: (n, k, d) and (n, k)."""
+    """The most probable vectors of each row by one joint: (n, k, d) and (n, k)."""
 
     codes: Codes
     log_prob: Array
-    longest: bool  # no longer list will be asked for
+    longest: bool  # no longer list will be requested
     has_all: bool  # there are no other vectors
-    exact: bool  # the search that has found them says that there are none more probable
+    exact: bool  # whether the search proved that no other vector is more probable
 
     def has(self, log_prob: Array) -> Flags:
-        """Which of vectors (n, m), told by their log-probabilities, the list must have."""
+        """Which of vectors (n, m), given by their log-probabilities, the list must contain."""
         return self.has_all | (log_prob > self.log_prob[:, -1:] + SLACK)
 
 
@@ -170,7 +170,7 @@ class Nonconformity:
     ----------
     kind : {"mass", "random mass", "probability"}
     max_listed : int
-        How many vectors a joint is asked for at most, a row.
+        Length of the longest list that a joint is asked for, per row.
     """
 
     kind: NonconformityName = "mass"
@@ -190,7 +190,8 @@ class Nonconformity:
             if not own.exact:
                 listed = (own.codes == codes[rows, None]).all(axis=2).any(axis=1)
                 known = np.where(listed, known, -np.inf)
-            scores[rows] = self.scores(own, known[:, None], _rows_of(chance, rows))[:, 0]
+            of_rows = None if chance is None else chance[rows]
+            scores[rows] = self.scores(own, known[:, None], of_rows)[:, 0]
             # a vector among the list's least probable ones may have equals beyond it
             open_rows = (self.kind != "probability") & (known <= own.log_prob[:, -1] + SLACK)
             return np.asarray(open_rows | (not own.exact))
@@ -199,16 +200,16 @@ class Nonconformity:
         return scores
 
     def grow(self, joints: Sequence[Joint], visit: Callable[..., Flags]) -> None:
-        """Show ever longer lists of all joints to `visit`, for the rows it says to go on with.
+        """Pass ever longer lists of all joints to `visit`, for the rows where it returns true.
 
-        ``visit(rows, lists)`` is told the positions (m,) of some rows and their lists.
+        ``visit(rows, lists)`` gets the positions (m,) of some rows, and their lists.
         """
         first = joints[0]
         n_vectors = math.prod(first.space.cardinalities)
         longest = min(self.max_listed, n_vectors)
         exact = all("mode" in joint.exact for joint in joints)
-        # lists that are approximate need not begin alike: only the longest counts, also where that
-        # they are turns out on the way
+        # approximate lists of different lengths need not begin alike, so only the longest counts; a
+        # search may also turn out to be approximate on the way
         length = min(_FIRST_LENGTH, longest) if exact else longest
         rows = np.arange(first.n_rows)
         while rows.size:
@@ -233,7 +234,7 @@ class Nonconformity:
             rows, length = rows[going_on], min(_GROWTH * length, longest)
 
     def scores(self, lists: Lists, log_prob: Array, chance: Array | None) -> Array:
-        """Scores (n, m) of m vectors a row whose log-probabilities (n, m) are known.
+        """Scores (n, m) of m vectors per row whose log-probabilities (n, m) are known.
 
         For the masses, vectors that are not more probable than the last listed one get the least
         score that a vector beyond the list can have.
@@ -264,13 +265,9 @@ class Nonconformity:
             return np.asarray(-last[:, 0])
         if lists.longest:
             return np.ones(len(last))
-        # those that are as probable as the last one have less before them
+        # vectors as probable as the last one have less mass above them
         before = np.exp(lists.log_prob) * (lists.log_prob > last + SLACK)
         return np.asarray(np.minimum(before.sum(axis=1), 1.0))
-
-
-def _rows_of(chance: Array | None, rows: Indices) -> Array | None:
-    return None if chance is None else chance[rows]
 
 
 RiskName = Literal["row", "label"]
@@ -287,7 +284,7 @@ def confident_codes(joint: Joint) -> tuple[Codes, Array]:
 @stored("held-out-errors")
 @dataclass(frozen=True, eq=False)
 class HeldOutErrors:
-    r"""How sure a model was of what was wrong, in rows that it had not seen.
+    r"""How confident a model was in its errors, in rows that it had not seen.
 
     A label is stated if its probability exceeds a threshold t. The loss of a row, between 0 and 1,
     falls as t rises: whether any stated label is wrong, or the share of its labels that are stated
@@ -442,7 +439,7 @@ def conformal_sets(
         cut[rows[done]] = ~ended[done]
         mean = log_sum_exp(np.stack(log_prob, axis=2))
         order = np.lexsort((-mean, -values), axis=1)
-        # vectors that cannot be fill short lists up
+        # short lists are filled with impossible vectors
         wanted &= lists[0].has_all | (mean > -np.inf)
         if not allow_empty:
             np.put_along_axis(wanted, order[:, :1], True, axis=1)

@@ -1,4 +1,4 @@
-"""What a joint says of labels that are already given: how probable each is beside the others."""
+"""Audit of given labels: how probable each one is given the others, by a joint."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from colabel.labels import MISSING, LabelSpace
 if TYPE_CHECKING:
     import pandas as pd
 
-# A correction that is this much more probable than what is given is as good as certain; a model
-# that gives what stands there no probability at all says no more than that.
+# Log-odds are clipped here: a correction beyond is as good as certain, and a given value that the
+# model thinks impossible is no stronger evidence.
 _MOST_LOG_ODDS = 30.0
-# Where the noise is read off: the cells that the others predict most confidently.
+# The noise is estimated from the cells that the other labels predict most confidently.
 _CONFIDENT_SHARE = 0.3
-_ALIKE = 4.0  # one kind of error may seem so much more frequent than another and be as frequent
+_ALIKE = 4.0  # error rates that differ by less than this factor may be equal
 _FLOOR = 10.0  # nats: log-probabilities of an expert are cut here before pooling
 _PRIOR = 5.0  # penalty of an expert's weight, nats per squared distance from equal weights
 
@@ -45,14 +45,14 @@ def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
             changed[:, i] = (np.maximum(codes[:, i], 0) + step) % n_values
             is_given = step == 0 and known.all()
             table[rows, changed[:, i]] = as_given if is_given else joint.log_prob_codes(changed)
-        # a model may give all of them no probability: then it says nothing
+        # if the model gives all values probability zero, it has no preference
         table[~np.isfinite(table).any(axis=1)] = 0.0
         tables.append(table - logsumexp(table, axis=1, keepdims=True))
     return tables
 
 
 def evidence_of_labels(joint: Joint, codes: Codes, label: int, value: int) -> Array:
-    r"""Return how much each other label speaks for another value of a label of one row, (d,).
+    r"""Return how much each other label supports another value of a label of one row, (d,).
 
     Label j adds to the log-odds of value v what they lose where j is not known:
 
@@ -201,7 +201,7 @@ class Audit:
         return np.stack([rows, labels], axis=1)[order]
 
     def noise(self, label: int | str | None = None) -> dict[str, NoiseRate]:
-        """Estimate how often labels are wrong, of one label or of all together.
+        """Estimate how often labels are wrong, for one label or for all together.
 
         For 0/1 labels: ``"forgotten"``, the share of true ones that are given as 0, and
         ``"added"``, the share of true zeros given as 1. For other variables: ``"wrong"``.
@@ -248,7 +248,7 @@ class Audit:
         return min(max((n_ones - added * n_known) / kept, 0.0), float(n_known))
 
     def corrected(self, at_least: float = 0.9) -> tuple[Any, Flags]:
-        """Return the labels without those that are wrong as surely as that, and which changed.
+        """Return the labels with the most surely wrong ones corrected, and which of them changed.
 
         Missing labels are filled in where their suggestion is as probable. Labels come back in
         the form in which they were given.

@@ -86,17 +86,17 @@ class F1(_Overlap):
         E[F(y, h)] = \sum_{i : h_i = 1} \sum_s \frac{2 P(y_i = 1, |y| = s)}{s + |h|}
 
     For each size of h the best labels are those with the largest inner sums, so the best vector
-    is found exactly from ``P(y_i = 1, |y| = s)``, in O(d^3) a row. `Joint.size_marginals` says
+    is found exactly from ``P(y_i = 1, |y| = s)``, in O(d^3) per row. `Joint.size_marginals` says
     which families know these exactly; for others the answer is the maximiser under draws.
 
-    In a tie the smaller set wins, then the labels that come first. Of class variables every pair
-    (variable, value) is a label, of which a row has one for each variable: their F1 is the Hamming
-    accuracy, and the decision that of `Hamming`.
+    In a tie the smaller set wins, then the labels that come first. For class variables every pair
+    (variable, value) is a label, and a row has one such label per variable: F1 is then the Hamming
+    accuracy, and the decision is that of `Hamming`.
 
     Parameters
     ----------
     zero_division : float, default=1.0
-        F of a row without labels for which none is predicted, 0/0. With 0.0 a label is always
+        F of a row that has no labels and gets none predicted, 0/0. With 0.0 a label is always
         predicted, which is best for `sklearn.metrics.f1_score` as it is by default.
 
     References
@@ -174,7 +174,7 @@ class Jaccard(_Overlap):
     Parameters
     ----------
     zero_division : float, default=1.0
-        J of a row without labels for which none is predicted, 0/0; as in
+        J of a row that has no labels and gets none predicted, 0/0; as in
         `colabel.metrics.multilabel_accuracy`.
 
     Examples
@@ -240,15 +240,15 @@ def _ratio(shared: NDArray[Any], union: NDArray[Any], zero_division: float) -> N
 def _by_chunks(joint: Joint, answer: Callable[[Joint], NDArray[Any]]) -> NDArray[Any]:
     """Return what `answer` finds, (n, ...), for rows in chunks of a few megabytes."""
     d = joint.space.n_labels
-    # of each row and label there are d + 1 sizes, several times over, and perhaps draws
+    # each row and label needs several arrays of d + 1 sizes, and perhaps draws
     chunks = row_slices(joint.n_rows, joint.codes_at_once // 2, d * max(8 * (d + 1), N_DRAWS))
     if len(chunks) == 1:
         return answer(joint)
     return np.concatenate([answer(joint.rows(chunk)) for chunk in chunks])
 
 
-_BLOCKS, _MOST_PASSES = 200, 30  # of rows whose values are changed for the macro F1 of a variable
-_FEWEST_TRUE = 5.0  # rows held out that carry a label, from which on its threshold is tuned
+_BLOCKS, _MOST_PASSES = 200, 30  # of the coordinate ascent for the macro F1 of a variable
+_FEWEST_TRUE = 5.0  # a threshold is tuned if at least so many held-out rows carry the label
 _DEVIATIONS = 2.0
 
 
@@ -294,10 +294,10 @@ def best_threshold(
     f1 = 2 * positive.cumsum() / np.where(predicted > 0, predicted, 1.0)
     below = np.append(prob[1:], 0.0)
     cuts = (prob + below) / 2
-    f1[prob <= below] = 0.0  # equal probabilities stay on one side, and zero below
+    f1[prob <= below] = 0.0  # no cut between equal probabilities, nor at zero
     if not f1.any():
         return 0.5, 0.0
-    # midway may round onto the upper of two neighbours, and then would leave it out
+    # the midpoint may round up to the upper neighbour, and would then exclude it
     cuts = np.where(cuts < prob, cuts, below)
     best = np.flatnonzero(f1 >= f1.max() * (1 - 1e-12))
     chosen = best[np.abs(cuts[best] - 0.5).argmin()]
@@ -307,8 +307,8 @@ def best_threshold(
 def tuned_threshold(prob: Array, truth: NDArray[Any], weight: Array) -> tuple[float, float]:
     r"""Return the best threshold of one label and its F1; 1/2 where there is no evidence for it.
 
-    Of N rows (by weight) M carry the label, and the cut predicts it in A rows, of which H carry
-    it. Were the predicted rows drawn by chance, H would be hypergeometric, with
+    Of N rows (by weight), M carry the label. The cut predicts it in A rows, and H of these carry
+    it. If the predicted rows were drawn at random, H would be hypergeometric, with
 
     .. math:: \mathrm E H = A M / N, \qquad
         \mathrm{Var}\, H = \frac{A M (N - M) (N - A)}{N^2 (N - 1)}.
@@ -456,8 +456,8 @@ class F1OverRows(Decision):
     have one threshold, for the macro F1 each has its own. They are those of the rows of the joint:
     ask about many at once, or see `ThresholdedClassifier`.
 
-    Of class variables the micro F1 is the Hamming accuracy, and the decision that of `Hamming`. The
-    macro F1 of a variable is the mean of the above over its values. It is maximised by block
+    For class variables the micro F1 is the Hamming accuracy, and the decision is that of `Hamming`.
+    The macro F1 of a variable is the mean of the above over its values. It is maximised by block
     coordinate ascent from the most probable values: no change of a few rows adds to it, but
     another choice for many rows might.
 
@@ -516,7 +516,7 @@ def macro_f1_values(prob: Array) -> Indices:
     total = np.maximum(prob.sum(axis=0), 1e-300)
     values: Indices = prob.argmax(axis=1)
     best, found = -1.0, values
-    # neighbouring rows may be alike, and would all change at once
+    # neighbouring rows may be similar, and would then all change at once
     order = np.random.default_rng(0).permutation(n_rows)
     blocks = np.array_split(order, min(n_rows, _BLOCKS)) if n_rows else []
     for _ in range(_MOST_PASSES):

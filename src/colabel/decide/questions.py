@@ -1,4 +1,4 @@
-"""What to ask next: which label, if a person said it, would remove most of the expected loss."""
+"""What to ask next: the label whose value would reduce the expected loss most."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOSSES = (*(name for name, rule in DECISIONS.items() if isinstance(rule, RiskMinimiser)), "log")
-"""Losses of a row by name, of which the expectation is known."""
+"""Losses of a row by name; the expectation of each is known."""
 _TIED = 1e-9  # gains that differ by less are equal
-_CERTAIN = 1e-12  # less probability than this is none
+_CERTAIN = 1e-12  # smaller probabilities count as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """What each label of each row is worth to be asked.
+    """How useful it is to ask for each label of each row.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Questions:
         return first
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with a line a row: the label to ask, its gain, the risk."""
+        """Return a data frame with one line per row: the label to ask, its gain, the risk."""
         require_pandas()
         import pandas as pd
 
@@ -91,7 +91,7 @@ def next_question(joint: Joint, loss: str | RiskMinimiser = "subset") -> Questio
     Parameters
     ----------
     joint : Joint
-        Labels that are known already are told to it before, by ``joint.given``.
+        Condition it on the labels that are already known, by ``joint.given``.
     loss : {"subset", "hamming", "f1", "jaccard", "log"} or object with `risk`
         What a wrong answer costs, see `decide`; or, with ``"log"``, to be unsure.
 

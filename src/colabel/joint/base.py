@@ -43,7 +43,7 @@ class Exactness(frozenset[str]):
       `size_marginals`, and the probability of some of the labels;
     - ``"log_prob"``: the probability of a complete label vector.
 
-    A set of names, but neither true nor false: ask about a question, or for `all` of them.
+    It is a set of names without a truth value: test for one question, or for `all` of them.
 
     Examples
     --------
@@ -211,9 +211,10 @@ def _best_sets(joint: Joint) -> list[list[tuple[str, float]]]:
     ]
 
 
-# Lengths of the lists asked of a family that can only name its best: the first, and the last.
+# Lengths of the lists requested from a family that only has a `top_k`: the first, and the last.
 _FIRST, _LONGEST = 16, 4096
-# A list that would be about so long is not begun: far beyond the longest, for it is a guess.
+# A list whose estimated length is above this is not begun. It is far beyond the longest list
+# because the estimate is rough.
 _HOPELESS = 1 << 16
 
 
@@ -295,7 +296,7 @@ class Joint(ABC):
     exact: Exactness
     how: str
     index: Any = None
-    # numbers of the vectors that are asked about, or named, at once
+    # numbers in the vectors that are looked up, or listed, at once
     codes_at_once: ClassVar[int] = 1 << 23
 
     def __init__(self, space: LabelSpace, n_rows: int) -> None:
@@ -303,7 +304,7 @@ class Joint(ABC):
         self.n_rows = n_rows
 
     def _copy(self, **changes: Any) -> Self:
-        """Return a joint like this one with other attributes; what was computed is forgotten."""
+        """Return a joint like this one with other attributes; cached answers are dropped."""
         joint = object.__new__(type(self))
         for name, value in (self.__dict__ | changes).items():
             if not isinstance(getattr(type(self), name, None), cached_property):
@@ -465,7 +466,7 @@ class Joint(ABC):
             rules = Rules.parse(rules)
         compiled = rules if isinstance(rules, CompiledRules) else rules.compiled(self.space)
         if (compiled.max_listed, compiled.memory) == (max_listed, memory):
-            return compiled  # with what it has written out before
+            return compiled  # which keeps the vectors that it has listed before
         return CompiledRules(self.space, compiled.nodes, max_listed, memory)
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
@@ -485,8 +486,8 @@ class Joint(ABC):
         Parameters
         ----------
         k : int, optional
-            How many label vectors to list for each row. By default none is listed, and the frame
-            has the probability of each label alone.
+            How many label vectors to list for each row. By default no vectors are listed, and
+            the frame has the probability of each label alone.
 
         Returns
         -------
@@ -535,8 +536,8 @@ class Joint(ABC):
     def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
         """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,).
 
-        A row may be asked about many vectors: what this costs depends on the vectors, not on how
-        much is known about the row.
+        A row may appear many times: the cost depends on the number of vectors, not on the size of
+        the row's tables.
         """
         chunks = row_slices(len(rows), self.codes_at_once, self.space.n_labels)
         return np.concatenate([self.rows(rows[c]).log_prob_codes(codes[c]) for c in chunks])
@@ -566,7 +567,7 @@ class Joint(ABC):
 
     @property
     def lists_all(self) -> bool:
-        """Whether `listed_above` leaves no vector out, unless it says so."""
+        """Whether `listed_above` is complete, except where it says that it was cut."""
         return "mode" in self.exact
 
     def listed_above(self, least: Array) -> Listed:
@@ -644,8 +645,8 @@ def _counted(count: int, noun: str) -> str:
 def listed_by_top_k(joint: Joint, least: Array) -> Listed:
     """List the vectors of log-probability at least `least` (n,), by ever longer lists of the best.
 
-    Rows whose best vectors are approximate are asked about once, and all that is named is listed.
-    Nor is anybody asked again in rows where the list would be hopelessly long.
+    Where a row's best vectors are approximate, one list is requested and all of it is returned.
+    No longer list is requested for rows where it would be far too long.
     """
     cut, d = least < np.inf, joint.space.n_labels
     open_rows, length = np.flatnonzero(cut), _FIRST
@@ -657,12 +658,12 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
             part = open_rows[chunk]
             some = joint.rows(part)
             best, log_prob = some.top_k_codes(length)
-            exact = "mode" in some.exact  # as the search says that has just been made
+            exact = "mode" in some.exact  # after the search, which may take it back
             complete = best.shape[1] == joint._at_most_all(length + 1)
             ended = complete | (log_prob[:, -1] < least[part])
             done = ended | (length >= _LONGEST) | (not exact)
-            # each nat down multiplies their number by about the same: k within log P_1 - log P_k;
-            # ties say nothing of what comes after them
+            # their number grows by about the same factor per nat: k are within log P_1 - log P_k;
+            # ties do not show how many come after them
             reach, gap = log_prob[:, 0] - log_prob[:, -1], log_prob[:, 0] - least[part]
             share = np.divide(gap, reach, out=np.zeros(len(gap)), where=reach > 1e-3)
             with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Which labels depend on each other once the features are known: read off a joint, pair by pair."""
+"""Which labels depend on each other given the features: measured on a joint, pair by pair."""
 
 from __future__ import annotations
 

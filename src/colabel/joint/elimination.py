@@ -310,7 +310,7 @@ def _numbered(codes: Iterable[Codes], sizes: Sequence[int], shape: tuple[int, ..
     return number
 
 
-@lru_cache(maxsize=64)  # rows come and go, the graph stays
+@lru_cache(maxsize=64)  # batches of rows share their graph
 def eliminate(
     sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], most_entries: int | None
 ) -> Elimination | None:
@@ -379,7 +379,7 @@ def upward(
         else:
             messages[v] = total = log_sum_exp(table, axis=0)
             given = table - np.where(np.isneginf(total), 0.0, total)
-        # Where the scope's values are impossible, any conditional will do: it is never reached.
+        # Where the scope's values are impossible the conditional is never used, so any will do.
         impossible = np.isneginf(total)
         if impossible.any():
             np.copyto(given, -math.log(len(given)), where=impossible)
@@ -512,7 +512,7 @@ def _pairs(n_left: int, n_right: int, k: int) -> tuple[Indices, Indices]:
 def leading(scores: Array, k: int) -> tuple[Array, Indices]:
     """Return the k largest of the last axis in descending order, and their positions."""
     if k == 1 and scores.shape[-1] <= _FEW:
-        # a reduction over so short an axis costs several times what comparing its slices does
+        # for such a short axis, comparing its slices is several times faster than a reduction
         best, first = scores[..., 0].copy(), np.zeros(scores.shape[:-1], dtype=np.intp)
         for j in range(1, scores.shape[-1]):
             better = scores[..., j] > best

@@ -21,8 +21,8 @@ from colabel.rules import CompiledRules
 __all__ = ["Mixture"]
 
 
-_SLACK = 1e-9  # nats; so that vectors tied with the best are candidates too
-_FIRST_ROWS = 8  # whose lists are compared at once, before it is known how long they are
+_SLACK = 1e-9  # nats; vectors tied with the best are candidates too
+_FIRST_ROWS = 8  # rows whose lists are compared at once while their lengths are unknown
 
 
 class SumOfJoints(Joint):
@@ -161,16 +161,16 @@ class Mixture(SumOfJoints):
         return self._joined(k, [member.likely_codes(k)[0] for member in self.members])
 
     def _joined(self, k: int, lists: Sequence[Codes]) -> tuple[Codes, Array]:
-        """The best of vectors (n, ., d) that the members have named."""
+        """The best of the vectors (n, ., d) that the members have listed."""
         codes = np.concatenate(lists, axis=1)
         rows = np.repeat(np.arange(self.n_rows), codes.shape[1])
         return self._best(rows, codes.reshape(-1, self.space.n_labels), self._at_most_all(k))
 
     def _thresholds(self, least: Array) -> Array:
-        """Log-probabilities t (n, M), one of which every vector above `least` (n,) reaches.
+        """Log-probabilities t (n, M): every vector above `least` (n,) is above one of them.
 
-        With ``sum_m w_m t_m = p`` a vector below all t_m is below p. Of t_m ~ w_m^(-1/2) those of
-        light members are high, which spares them long lists.
+        With ``sum_m w_m t_m = p`` a vector below all t_m is below p. With t_m ~ w_m^(-1/2) members
+        of small weight have high thresholds, and so short lists.
         """
         half = 0.5 * self.log_weights
         thresholds: Array = (least - log_sum_exp(half))[:, None] - half
@@ -261,14 +261,14 @@ class Mixture(SumOfJoints):
     def given_codes(self, evidence: Codes) -> Mixture:
         """Return the joint given the known entries of evidence (n, d)."""
         likelihood = self._member_log_prob(evidence)
-        # the largest goes first: beside likelihoods of e^-1e20 no weight would count
+        # subtract the largest first: next to likelihoods of e^-1e20 no weight would count
         top = np.where(np.isneginf(self.log_weights), -np.inf, likelihood).max(axis=1)
         top[np.isneginf(top)] = 0.0
         log_weights = self.log_weights + (likelihood - top[:, None])
         impossible = np.flatnonzero(np.isneginf(log_weights).all(axis=1))
         if impossible.size:
             raise impossible_evidence(self.space, evidence, impossible)
-        # a member that excludes a row's evidence has weight zero there: spare it the evidence
+        # a member that excludes a row's evidence has weight zero there: do not condition it
         members = [
             member.given_codes(
                 np.where(np.isneginf(likelihood[:, m, None]), MISSING, evidence).astype(np.int32)

@@ -37,7 +37,7 @@ def obeying(joint: Joint, rules: CompiledRules) -> tuple[Joint, Array]:
 def with_mass(joint: Joint, log_mass: Array) -> Joint:
     """Return a joint in which rows of probability zero have the distribution of another row.
 
-    Nobody asks about them, but they may be parts of a mixture.
+    They are never used, except as parts of a mixture.
     """
     zero = np.isneginf(log_mass)
     if not zero.any() or zero.all():
@@ -57,7 +57,7 @@ def obeying_list(joint: Joint, rules: CompiledRules) -> tuple[Joint, Array] | No
         found = joint.log_prob_at(np.repeat(rows, len(vectors)), asked)
         log_prob[chunk] = found.reshape(len(rows), -1)
     mass = np.minimum(log_sum_exp(log_prob), 0.0)
-    log_prob[np.isneginf(mass)] = 0.0  # rows that nobody asks about
+    log_prob[np.isneginf(mass)] = 0.0  # rows that are never used
     listed = VectorList(joint.space, vectors, log_prob)
     if "log_prob" not in joint.exact:
         listed.exact = APPROXIMATE
@@ -117,7 +117,7 @@ def obeying_field(field: PairwiseField, rules: CompiledRules) -> tuple[Joint, Ar
     return Obeying(base, rules, inside, joint, candidates, joint.exact, how), mass
 
 
-@lru_cache(maxsize=16)  # rows come and go, the rules stay
+@lru_cache(maxsize=16)  # batches of rows share their rules
 def _factors(rules: CompiledRules, edges: tuple[tuple[int, int], ...]) -> Factors | None:
     """Return the factors of rules with helpers for counts, which are counted along the graph.
 
@@ -265,7 +265,7 @@ def drawn(
 
     `best` finds at least k good vectors, with log-probabilities before the rules were known.
     """
-    # rows that nobody asks about
+    # rows that are never used
     weights = np.where(np.isneginf(log_weights).all(axis=0), 0.0, log_weights)
 
     def candidates(k: int) -> tuple[Codes, Array]:
@@ -324,7 +324,7 @@ def proposed(joint: Joint, rules: CompiledRules) -> tuple[Joint, Array]:
         return found.take(first_occurrences(found.rows, found.codes))
 
     how = (
-        f"Approximate: {size} draws a row of independent labels that obey the rules, weighted; the "
-        "mode is the best of them."
+        f"Approximate: {size} draws per row of independent labels that obey the rules, weighted; "
+        "the mode is the best of them."
     )
     return drawn(joint, rules, codes, log_weights, log_mass, best, how), log_mass

@@ -16,7 +16,7 @@ from colabel.rules import CompiledRules
 
 __all__ = ["Repeated"]
 
-_ROWS_AT_ONCE = 256  # that need a copy of their distribution, to sum over what agrees with them
+_ROWS_AT_ONCE = 256  # rows that get a copy of their distribution, to sum over their evidence
 
 
 class Repeated(Joint):
@@ -117,7 +117,7 @@ class Repeated(Joint):
 
     @property
     def lists_all(self) -> bool:
-        """Whether `listed_above` leaves no vector out, unless it says so."""
+        """Whether `listed_above` is complete, except where it says that it was cut."""
         return self.shared.lists_all
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:

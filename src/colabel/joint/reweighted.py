@@ -20,7 +20,7 @@ from colabel.rules import CompiledRules
 
 __all__ = ["Reweighted"]
 
-_ROUNDS = 64  # of draws that look for vectors which are not listed
+_ROUNDS = 64  # rounds of draws in search of vectors that are not listed
 
 
 class Reweighted(SumOfJoints):
@@ -31,7 +31,7 @@ class Reweighted(SumOfJoints):
         \begin{cases} w_y(x) & y \in L(x) \\ P_0(y \mid x) & \text{else} \end{cases}
         \qquad Z = \sum_{y \in L} w_y + 1 - \sum_{y \in L} P_0(y \mid x)
 
-    So what is known better about the few probable vectors, such as a calibration or the opinion of
+    So what is known better about the few probable vectors, such as a calibration or the estimate of
     several models, can be said about them, while every other vector keeps an honest probability.
     Sums are those of three joints, ``list + P_0 - P_0 on the list``: exact where those of P_0 are.
 
@@ -43,7 +43,7 @@ class Reweighted(SumOfJoints):
         The list of each row with its weights: `log_weights` and `log_total` together, as given.
     most_unlisted : array-like of shape (n,), optional
         Log-probability under P_0 that no vector outside the list exceeds. Where it is below the
-        best of the list, nobody has to search P_0 for the mode.
+        best of the list, P_0 is not searched for the mode.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Reweighted(SumOfJoints):
     # Sums
 
     def _parts(self) -> Sequence[tuple[Joint, Array]]:
-        """The joints of which this one is the weighted sum, with their factors (n,)."""
+        """The joints whose weighted sum this one is, with their factors (n,)."""
         of_base = np.exp(self.log_scale - self._log_norm)
         return (
             (self.base, of_base),
@@ -186,7 +186,7 @@ class Reweighted(SumOfJoints):
             codes[open_rows], log_prob[open_rows] = self._merged(
                 open_rows, codes[open_rows], log_prob[open_rows], vectors
             )
-            # what has not been named yet is at most as probable as the last one named
+            # vectors not yet listed are at most as probable as the last one listed
             ended = of_base[:, -1] + factor[open_rows] <= log_prob[open_rows, -1]
             open_rows = open_rows[~(ended | whole)]
             length *= 4
@@ -209,7 +209,7 @@ class Reweighted(SumOfJoints):
         return best, of_best
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
-        """Return draws (size, n, d): from the list, or of P_0 what the list has not."""
+        """Return draws (size, n, d): from the list, or from P_0 without the listed vectors."""
         filled = np.flatnonzero(np.diff(self.listed.indptr))  # evidence may leave a list empty
         codes = np.zeros((size, self.n_rows, self.space.n_labels), dtype=np.int32)
         codes[:, filled] = self.listed.rows(filled).sample_codes(size, rng)
@@ -238,7 +238,7 @@ class Reweighted(SumOfJoints):
         impossible = np.flatnonzero(~possible & np.isneginf(listed.log_total))
         if impossible.size:
             raise impossible_evidence(self.space, evidence, impossible)
-        # a base that excludes a row's evidence has no share there: spare it the evidence
+        # a base that excludes a row's evidence has weight zero there: do not condition it
         spared = np.where(possible[:, None], evidence, MISSING).astype(np.int32)
         base = self.base.given_codes(spared)
         covered = _covered(base, listed)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from colabel.joint.base import Joint
     from colabel.joint.elimination import Elimination
 
-# Up to this many labels, all label vectors are written out where a family has no better way.
+# Up to this many labels, families without a better algorithm sum over all label vectors.
 MOST_ENUMERATED = 10
-# Draws per row where they are too many, or their probabilities unknown; and the seed of the draws.
+# Draws per row where there are more, or where their probabilities are unknown; their seed.
 N_DRAWS = 1000
 _SEED = 0
 

@@ -1,4 +1,4 @@
-"""From what users write (label values, evidence, row indices) to codes and index arrays."""
+"""Turn what users write (label values, evidence, row indices) into codes and index arrays."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def contradictions(old: Codes, new: Codes) -> Flags:
 
 
 def merged_evidence(space: LabelSpace, old: Codes, new: Codes) -> Codes:
-    """Return what is known after new evidence (n, d); an error where it contradicts the old."""
+    """Return the union of old and new evidence (n, d); raise an error if they contradict."""
     clash = np.flatnonzero(contradictions(old, new))
     if clash.size:
         raise impossible_evidence(space, new, clash)

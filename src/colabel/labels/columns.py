@@ -19,20 +19,20 @@ Values = NDArray[Any]
 
 MISSING = -1  # the code of a label that was not observed
 SEPARATORS = (";", "|", ",")
-"""What may stand between the labels in a text, the likeliest first."""
+"""Separators between the labels in a text, the most likely first."""
 
 ABSENT_PRESENT = (
     *(("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("off", "on")),
     *(("absent", "present"), ("non", "oui")),
 )
-"""Pairs of words, in any case, that say of a label that it is not there, and that it is."""
+"""Pairs of words, in any case, for a label that is absent and one that is present."""
 
 
 class MissingLabelsError(ValueError):
     """A model cannot learn from rows that lack some of their labels."""
 
 
-# Kinds of dtype that are one sortable type per column; everything else goes value by value.
+# Kinds of dtype with one sortable type per column; all others are handled value by value.
 _PLAIN_KINDS = "biufUSMm"
 _NUMERIC_KINDS = "biuf"
 _MAX_TABLE = 1 << 16  # widest range of integers worth a lookup table instead of a sort
@@ -40,7 +40,7 @@ _EXACT_FLOAT = 2.0**53  # integers beyond this have gaps in float64
 
 
 def says_presence(classes: Values) -> bool:
-    """Whether the two values of a variable say that a label is not there, and that it is."""
+    """Whether the two values of a variable mean that a label is absent, and present."""
     if len(classes) != 2:
         return False
     first, second = classes.tolist()
@@ -75,12 +75,12 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)  # true of NaN and NaT only
-    except (TypeError, ValueError):  # arrays and other things that are no single value
+    except (TypeError, ValueError):  # arrays and other values that are not scalars
         return False
 
 
 def tidy(column: Values, name: str) -> Tidy:
-    """Separate a column's observed values from its missing ones; refuse what is no class.
+    """Separate a column's observed values from its missing ones; ValueError for what is no class.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def distinct(values: Values, name: str) -> tuple[Values, Codes]:
     if values.dtype.kind in _NUMERIC_KINDS and values.size:
         low, high = float(values.min()), float(values.max())
         if max(abs(low), abs(high)) < _EXACT_FLOAT and high - low < _MAX_TABLE:
-            # counting beats sorting for the few small integers that labels usually are
+            # counting is faster than sorting, as labels usually are a few small integers
             offsets = values.astype(np.int64) - int(low)
             present = np.zeros(int(high) - int(low) + 1, dtype=bool)
             present[offsets] = True
@@ -238,7 +238,7 @@ def few(values: Iterable[Any], limit: int = 6) -> str:
 
 
 def common_dtype(classes: tuple[Values, ...]) -> np.dtype[Any]:
-    """Find the dtype that holds the values of all variables: object if they are of many sorts."""
+    """Find the dtype that holds the values of all variables: object for several kinds."""
     kinds = {c.dtype.kind for c in classes}
     if kinds <= set(_NUMERIC_KINDS) or (len(kinds) == 1 and kinds <= set("USMm")):
         return np.result_type(*(c.dtype for c in classes))

@@ -1,4 +1,4 @@
-"""Reading Y: whatever container it came in, as columns, as an indicator, or as rows of labels.
+"""Reading Y from any container: as columns, as an indicator, or as rows of labels.
 
 Nothing here knows a `LabelSpace`. :func:`read` recognises the container; what its columns hold is
 the matter of `labels.columns`. Data frames of any library are read through narwhals.
@@ -34,15 +34,15 @@ LabelRows: TypeAlias = list[tuple[Any, ...] | None]
 
 
 def read(Y: Any, *, lists: Lists = "asked") -> Columns | Codes | LabelRows:
-    """Recognise the container of Y; of a sparse 0/1 matrix its codes (n, d) are returned.
+    """Recognise the container of Y; a sparse 0/1 matrix is returned as codes (n, d).
 
     Parameters
     ----------
     Y : array, sparse matrix, frame, series, or list
         Labels, as `LabelSpace.infer` describes them.
     lists : {"asked", "sets", "table"}
-        What lists of strings of one length are: sets of labels, or the rows of a table. Where
-        nobody knows, they are refused.
+        What lists of strings of one length are: sets of labels, or the rows of a table. "asked"
+        raises an error for them.
     """
     if Y is None:
         raise ValueError(
@@ -211,7 +211,7 @@ def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
 
 
 def default_names(n_labels: int) -> tuple[str, ...]:
-    """Names of variables that came without: "y0", "y1", …."""
+    """Default names of variables: "y0", "y1", …."""
     return tuple(f"y{i}" for i in range(n_labels))
 
 

@@ -153,7 +153,7 @@ class LabelSpace:
 
     @classmethod
     def of_seen(cls, seen: SeenLabels, names: Sequence[str] | None = None) -> LabelSpace:
-        """Return the space that :meth:`infer` finds in rows of which only a summary is there."""
+        """Return the space that :meth:`infer` would find in rows, from a summary of them."""
         chosen = inputs.chosen_names(names, seen.names, len(seen.values))
         _require_observed(chosen, [len(values) > 0 for values in seen.values])
         if seen.kind == "sparse":
@@ -183,7 +183,7 @@ class LabelSpace:
 
     @property
     def is_indicator(self) -> bool:
-        """Whether every variable says of a label that it is there or not.
+        """Whether every variable says that a label is present or absent.
 
         By 0 and 1, by False and True, or, in a matrix, by words such as no and yes.
         """
@@ -431,7 +431,7 @@ class EncodedLabels:
 
 
 class SeenLabels(NamedTuple):
-    """What some rows say of the labels: names, observed values of each, and their container.
+    """A summary of the labels of some rows: names, observed values of each, and container.
 
     Those of several parts can be `joined`; `LabelSpace.of_seen` is then what `LabelSpace.infer`
     finds in all rows.
@@ -443,7 +443,7 @@ class SeenLabels(NamedTuple):
 
     @classmethod
     def of(cls, Y: Any) -> SeenLabels:
-        """Look at labels (n, d) or (n,) in an array, a data frame or a sparse matrix."""
+        """Summarise labels (n, d) or (n,) in an array, a data frame or a sparse matrix."""
         given = inputs.read(Y)
         if isinstance(given, list):
             raise ValueError(
@@ -458,7 +458,7 @@ class SeenLabels(NamedTuple):
         return cls(given.names, values, "vector" if given.is_vector else "matrix")
 
     def joined(self, other: SeenLabels) -> SeenLabels:
-        """Join what two parts say."""
+        """Join the summaries of two parts."""
         names = self.names or inputs.default_names(len(self.values))
         both = [
             a if not len(b) else b if not len(a) else distinct(np.concatenate([a, b]), name)[0]
@@ -474,7 +474,7 @@ def infer_space(
     allow_unobserved: bool = False,
     lists: inputs.Lists = "asked",
 ) -> tuple[LabelSpace, Codes]:
-    """`LabelSpace.infer` for metrics too, which see labels that nobody could learn from.
+    """`LabelSpace.infer`, also for metrics, whose labels need not suffice for learning.
 
     With ``allow_unobserved``, a variable without any observed value has no classes (0 and 1 among
     0/1 labels), and sets that are all empty make a space without variables; `lists` says what
@@ -559,7 +559,7 @@ def written_list(text: str) -> list[str] | None:
 
 
 def _check_no_lists(classes: Sequence[NDArray[Any]]) -> None:
-    """Refuse one class variable whose values are lists of labels: "a;b", "a", "['b', 'c']".
+    """Raise an error for a class variable whose values are lists of labels: "a;b", "['b', 'c']".
 
     So it is where more than a quarter of the different values hold the separator, and more than
     half of the parts of these occur in another value too. A name such as "Paris, France" stays.

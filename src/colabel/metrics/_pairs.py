@@ -52,7 +52,7 @@ def aligned(
 
 
 def _lists_are(*sides: Any) -> Lists:
-    """What equally long lists of strings are: what the first side is of which one can tell."""
+    """How to read equally long lists of strings: like the first side that is unambiguous."""
     for Y in sides:
         try:
             return "sets" if isinstance(read(Y), list) else "table"
@@ -69,7 +69,7 @@ def _inferred(Y: Any, what: str, lists: Lists) -> tuple[LabelSpace, Codes]:
 
 
 def _over(names: tuple[str, ...], space: LabelSpace, codes: Codes) -> Codes:
-    """Codes of sets over more labels: the new ones are in no set."""
+    """Codes of sets over more labels, which none of the sets contains."""
     wide = np.zeros((len(codes), len(names)), dtype=np.int32)
     position = {name: i for i, name in enumerate(names)}
     wide[:, [position[name] for name in space.names]] = codes
@@ -161,7 +161,7 @@ def indicators(pair: Pair) -> tuple[Flags, Flags]:
 
 
 def at_least_two(indicator: NDArray[Any]) -> NDArray[Any]:
-    # scikit-learn takes one column for a 1-d target; a label that is never there changes nothing
+    # scikit-learn reads one column as a 1-d target; a label that never occurs changes nothing
     empty = np.zeros((len(indicator), 1), dtype=indicator.dtype)
     return indicator if indicator.shape[1] > 1 else np.hstack([indicator, empty])
 

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"|(?P<word>(?:(?!->|\.\.|!=)[^\s(),=;\"'#])+))"
 )
 _PLAIN = re.compile(r"(?:(?!->|\.\.|!=)[^\s(),=;:\"'#*?\[])+\Z")
-# What people write instead, and what a sentence about it says.
+# Common mistakes, and the hint that the error gives for each.
 _HINTS = {
     "<->|<=>": "write two rules, one with -> in each direction",
     "=>|→|⇒|(?i:^if )": "write -> for 'implies'",
@@ -25,7 +25,7 @@ _HINTS = {
     ";": "write a rule a line",
 }
 UNLIMITED = 1 << 30
-_DEEPEST = 50  # parentheses, or arrows, within each other
+_DEEPEST = 50  # levels of nested parentheses or arrows
 ALL = -1  # of `all of`
 
 
@@ -40,26 +40,26 @@ class Is:
     name: str
     value: str | None = None
     negated: bool = False
-    quoted: bool = False  # names in quotes are no globs
+    quoted: bool = False  # quoted names are not globs
 
 
 @dataclass(frozen=True)
 class Not:
-    """The contrary."""
+    """The negation of an expression."""
 
     inner: Expression
 
 
 @dataclass(frozen=True)
 class And:
-    """All of them."""
+    """All of some expressions."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """At least one of them."""
+    """At least one of some expressions."""
 
     parts: tuple[Expression, ...]
 

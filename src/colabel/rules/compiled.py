@@ -83,7 +83,7 @@ class Nested:
 
 @dataclass(frozen=True, eq=False)
 class Combinations:
-    """Vectors (m, k) of some labels (k,), of which one must be met."""
+    """Vectors (m, k) of some labels (k,); a row must have one of them."""
 
     labels: Indices
     vectors: Codes

@@ -101,7 +101,7 @@ class Suggestion(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Rules:
-    """What is known about label sets beforehand, a rule a line.
+    """What is known about label sets beforehand, one rule per line.
 
     =================================== =====================================================
     ``whale -> mammal``                 implication; of class values ``stage=IV -> treated=yes``
@@ -135,7 +135,7 @@ class Rules:
 
     @classmethod
     def parse(cls, text: str, folder: str | Path | None = ".") -> Rules:
-        """Read rules, a line each; files that they name are in a folder, or refused if None."""
+        """Read rules, one per line; files that they name are in `folder`, or an error if None."""
         if not isinstance(text, str):
             raise RuleError(f"Rules are text, a rule a line, but {type(text).__name__} was given.")
         found: list[Rule] = []
@@ -169,7 +169,7 @@ class Rules:
         ----------
         parents : mapping, pairs or path
             Child -> parent, pairs (child, parent), or a CSV file of such pairs, with or without
-            the header ``child,parent``. A child may have several parents, all of which it needs.
+            the header ``child,parent``. A child may have several parents, and needs all of them.
 
         Examples
         --------
@@ -215,7 +215,7 @@ class Rules:
 
     @classmethod
     def allowed(cls, Y: Any, names: Sequence[str] | None = None) -> Rules:
-        """Allow the label vectors of some rows, and nothing else.
+        """Allow only the label vectors of some rows.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class Rules:
         return Violations(rows, place, self)
 
 
-# What a file of a model holds is the text: nothing else is read when that is loaded.
+# A model file holds the text of the rules: loading it reads no other file.
 class _Stored:
     text: str
 
@@ -440,12 +440,12 @@ def _suggested(space: LabelSpace, codes: Codes, min_support: int) -> list[Sugges
         log_implied, log_excluded = ones * np.log(share), ones * np.log1p(-share)
     same = own[:, None] == own
     implied &= ~same
-    # of the other values of a variable nothing is left to be said
+    # an implication already excludes the other values of its variable
     says = (implied.astype(int) @ same.astype(int)) > 0
     excluded &= ~(same | ((says | says.T) & ~(implied | implied.T)))
     # a -> c follows from a -> b and b -> c
     direct = implied & ~((implied.astype(int) @ implied.astype(int)) > 0)
-    # of two values each, one column is the contrary of the other: a -> b says not b -> not a
+    # with two values each, one column is the complement of the other: a -> b is not b -> not a
     pairs = same & ~np.eye(len(own), dtype=bool) & (same.sum(axis=1) == 2)
     contrary = np.where(pairs.any(axis=1), pairs.argmax(axis=1), -1).tolist()
     for i, j in np.argwhere(direct).tolist():

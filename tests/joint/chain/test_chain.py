@@ -1,8 +1,7 @@
-"""Chains: every exact answer against enumeration, every approximate one against its definition."""
+"""Chains: searches against their definitions, sums of draws, and what is said of them."""
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -19,60 +18,23 @@ from colabel.joint.chain import (
     TableLinks,
     as_search,
 )
-from tests.joint.oracle import Enumerated, make_space, possible_evidence, random_log_table
+from tests.joint.families import chain
+from tests.joint.oracle import assert_tables, make_space
+from tests.joint.test_families import SEEDS, STYLES, sizes_of
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
 SETTINGS = settings(max_examples=80, deadline=None)
 
 
-@st.composite
-def chains(draw, max_labels=5, max_values=3, max_rows=4):
-    """Cardinalities, order, links by table (in chain order), and a generator for the rest."""
-    d = draw(st.integers(1, max_labels))
-    cardinalities = tuple(draw(st.lists(st.integers(1, max_values), min_size=d, max_size=d)))
-    order = draw(st.permutations(range(d)))
-    style = draw(st.sampled_from(["smooth", "zeros", "ties"]))
-    n_rows = draw(st.integers(1, max_rows))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    sizes = [cardinalities[label] for label in order]
-    tables = [random_log_table(rng, (n_rows, *sizes[: k + 1]), style) for k in range(d)]
-    return cardinalities, list(order), tables, rng
+def drawn_chain(seed, style, most=3, **options):
+    """A random chain of up to five labels, and its distribution."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(min(k, most) for k in sizes_of(rng, 5))
+    return chain(rng, sizes, 3, style, **options)
 
 
-def oracle_of(cardinalities, order, tables):
-    rows = []
-    for r in range(len(tables[0])):
-        row = {}
-        for y in itertools.product(*map(range, cardinalities)):
-            prefix = tuple(y[label] for label in order)
-            row[y] = math.prod(math.exp(t[(r, *prefix[: k + 1])]) for k, t in enumerate(tables))
-        rows.append(row)
-    return Enumerated(cardinalities, rows)
-
-
-def build(instance, links=TableLinks.of, **options):
-    cardinalities, order, tables, rng = instance
-    joint = Chain(make_space(cardinalities), order, links(tables), **options)
-    return joint, oracle_of(cardinalities, order, tables), rng
-
-
-@SETTINGS
-@given(chains(), st.sampled_from(["greedy", BeamSearch(2), EpsilonSearch(0.2), MonteCarlo(5)]))
-def test_approximate_searches_obey_evidence_and_score_rightly(instance, inference):
-    joint, oracle, rng = build(instance, inference=inference)
-    assert "mode" not in joint.exact
-    assert {"sums", "log_prob"} <= joint.exact
-    evidence = possible_evidence(joint, oracle, rng)
-    conditioned, expected = joint.given_codes(evidence), oracle.given(evidence)
-    for k in (1, 3):
-        codes, log_prob = conditioned.top_k_codes(k)
-        for rank in range(codes.shape[1]):
-            own = expected.log_prob(codes[:, rank])
-            np.testing.assert_allclose(log_prob[:, rank], own, rtol=1e-9, atol=1e-9)
-        assert np.isfinite(log_prob[:, 0]).all()
-        assert (log_prob[:, :-1] >= log_prob[:, 1:]).all()
-        for row in codes:
-            assert len({tuple(y) for y in row.tolist()}) == len(row)
+def smooth(n_rows=3, **options):
+    return chain(np.random.default_rng(1), (2, 3, 2, 2), n_rows, 1.0, **options)
 
 
 class Watched(TableLinks):
@@ -88,16 +50,16 @@ class Watched(TableLinks):
         return Watched(super().take(rows).tables)
 
 
-@given(chains(max_labels=3))
+@given(SEEDS)
 @settings(max_examples=5, deadline=None)
-def test_several_pairs_are_read_off_one_enumeration(instance):
-    joint, _, _ = build(instance, links=Watched.of)
+def test_several_pairs_are_read_off_one_enumeration(seed):
+    joint, _ = drawn_chain(seed, 1.0, links=Watched)
     joint, d, before = joint[:1], joint.space.n_labels, Watched.asked
     joint.pair_tables([(i, j) for i in range(d) for j in range(d)])
     assert Watched.asked - before == d  # a grid for each position, once
 
 
-def published_epsilon_search(joint_row, tables, r, epsilon):
+def published_epsilon_search(tables, r, epsilon):
     """Algorithm of Dembczynski, Waegeman & Huellermeier (2012), word for word, for one row."""
     d = len(tables)
 
@@ -127,119 +89,73 @@ def published_epsilon_search(joint_row, tables, r, epsilon):
 
 
 @SETTINGS
-@given(chains(), st.sampled_from([0.5, 0.3, 0.125, 0.02]))
-def test_epsilon_search_is_the_published_one(instance, epsilon):
-    joint, oracle, _ = build(instance, inference=EpsilonSearch(epsilon))
-    tables = instance[2]
-    found = np.exp(oracle.log_prob(joint.mode_codes()))
-    expected = [published_epsilon_search(joint, tables, r, epsilon) for r in range(joint.n_rows)]
+@given(SEEDS, st.sampled_from(STYLES), st.sampled_from([0.5, 0.3, 0.125, 0.02]))
+def test_epsilon_search_is_the_published_one(seed, style, epsilon):
+    joint, exact = drawn_chain(seed, style, inference=EpsilonSearch(epsilon))
+    found = np.exp(exact.log_prob(joint.mode_codes()))
+    tables = joint.links.tables
+    expected = [published_epsilon_search(tables, r, epsilon) for r in range(joint.n_rows)]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    best = np.exp(oracle.best(1)[:, 0])
+    best = np.exp(exact.best(1)[:, 0])
     above = best > epsilon * (1 + 1e-9)
     np.testing.assert_allclose(found[above], best[above], rtol=1e-9)
 
 
 @SETTINGS
-@given(chains(max_values=2))
-def test_epsilon_one_half_and_beam_of_one_are_greedy(instance):
-    joint, _, _ = build(instance, inference="greedy")
-    halved, _, _ = build(instance, inference=EpsilonSearch(0.5))
-    order, tables = joint.order, instance[2]
+@given(SEEDS, st.sampled_from(STYLES))
+def test_epsilon_one_half_and_beam_of_one_are_greedy_and_wide_beams_exact(seed, style):
+    joint, exact = drawn_chain(seed, style, 2, inference="greedy")
+    greedy = []
     for r in range(joint.n_rows):
         prefix = ()
-        for table in tables:
+        for table in joint.links.tables:
             prefix = (*prefix, int(np.argmax(table[(r, *prefix)])))
-        assert joint.mode_codes()[r, order].tolist() == list(prefix)
-    np.testing.assert_array_equal(joint.mode_codes(), halved.mode_codes())
-
-
-@SETTINGS
-@given(chains())
-def test_wide_beams_are_exact(instance):
-    joint, oracle, _ = build(instance, inference=BeamSearch(3**5))
-    found = oracle.log_prob(joint.mode_codes())
-    np.testing.assert_allclose(found, oracle.best(1)[:, 0], rtol=1e-9, atol=1e-9)
-
-
-def smooth(seed=0, cardinalities=(2, 3, 2, 2), n_rows=3):
-    rng = np.random.default_rng(seed)
-    order = [2, 0, 3, 1]
-    sizes = [cardinalities[label] for label in order]
-    tables = [random_log_table(rng, (n_rows, *sizes[: k + 1]), "smooth") for k in range(4)]
-    return cardinalities, order, tables, rng
-
-
-def test_a_search_cut_short_says_so():
-    joint, *_ = build(smooth(), inference=BranchAndBound(max_prefixes=1))
-    assert joint.exact.all
-    with pytest.warns(RuntimeWarning, match="stopped at 1 prefixes"):
-        joint.mode_codes()
-    assert joint.exact == {"sums", "log_prob"}
-    assert "cut short in" in joint.how
+        greedy.append(prefix)
+    for inference in ("greedy", EpsilonSearch(0.5), BeamSearch(1)):
+        same = Chain(joint.space, joint.order, joint.links, inference=inference)
+        assert same.mode_codes()[:, joint.order].tolist() == list(map(list, greedy))
+    wide = Chain(joint.space, joint.order, joint.links, inference=BeamSearch(2**5))
+    best = exact.log_prob(wide.mode_codes())
+    np.testing.assert_allclose(best, exact.best(1)[:, 0], rtol=1e-9, atol=1e-9)
 
 
 def test_sums_by_sampling_come_close_and_say_so():
-    joint, oracle, _ = build(smooth(), limit=1, n_samples=20_000)
+    joint, exact = smooth(limit=1, n_samples=20_000)
     assert joint.exact == {"mode", "log_prob"}
     assert "20000 draws" in joint.how
-    for table, expected in zip(joint.marginal_tables(), oracle.marginals(), strict=True):
-        np.testing.assert_allclose(table, expected, atol=0.02)
-        np.testing.assert_allclose(table.sum(axis=1), 1.0)
-    np.testing.assert_allclose(joint.entropy(), oracle.entropy(), atol=0.03)
-    np.testing.assert_allclose(joint.pair_table(0, 1), oracle.pair(0, 1), atol=0.02)
+    assert_tables(joint.marginal_tables(), exact.marginals(), 0.02)
+    assert_tables([t.sum(axis=1) for t in joint.marginal_tables()], [np.ones(3)] * 4, 1e-7)
+    np.testing.assert_allclose(joint.entropy(), exact.entropy(), atol=0.03)
+    np.testing.assert_allclose(joint.pair_table(0, 1), exact.pair(0, 1), atol=0.02)
     partial = np.array([[-1, 2, 0, -1]] * 3, dtype=np.int32)
-    np.testing.assert_allclose(
-        np.exp(joint.log_prob_codes(partial)), np.exp(oracle.log_prob(partial)), rtol=0.05
-    )
+    found, expected = np.exp(joint.log_prob_codes(partial)), np.exp(exact.log_prob(partial))
+    np.testing.assert_allclose(found, expected, rtol=0.05)
 
 
 def test_evidence_by_importance_weights():
-    joint, oracle, rng = build(smooth(), limit=1, n_samples=20_000)
+    joint, exact = smooth(limit=1, n_samples=20_000)
     evidence = np.array([[-1, 1, -1, 0], [1, -1, -1, -1], [-1, -1, 1, 1]], dtype=np.int32)
-    conditioned, expected = joint.given_codes(evidence), oracle.given(evidence)
-    assert "weighted by the evidence" in conditioned.how
-    for table, wanted in zip(conditioned.marginal_tables(), expected.marginals(), strict=True):
-        np.testing.assert_allclose(table, wanted, atol=0.03)
-    np.testing.assert_allclose(
-        conditioned.log_prob_codes(conditioned.mode_codes()), expected.best(1)[:, 0], atol=0.05
-    )
-    drawn = conditioned.sample_codes(4000, rng)
+    known, expected = joint.given_codes(evidence), exact.given(evidence)
+    assert "weighted by the evidence" in known.how
+    assert_tables(known.marginal_tables(), expected.marginals(), 0.03)
+    best = known.log_prob_codes(known.mode_codes())
+    np.testing.assert_allclose(best, expected.best(1)[:, 0], atol=0.05)
+    drawn = known.sample_codes(4000, np.random.default_rng(0))
     assert ((drawn == evidence) | (evidence == -1)).all()
-    wanted = expected.marginals()[0][:, 1]
-    np.testing.assert_allclose((drawn[:, :, 0] == 1).mean(axis=0), wanted, atol=0.05)
+    share = [(drawn == value).mean(axis=0)[:, 0] for value in (0, 1)]
+    np.testing.assert_allclose(np.transpose(share), expected.marginals()[0], atol=0.05)
 
 
-@pytest.mark.parametrize("evidence", [None, (1, -1, -1, -1), (-1, -1, 1, -1), (-1, 2, -1, 0)])
-def test_frequencies_of_samples(evidence):
-    joint, oracle, _ = build(smooth())
-    if evidence is not None:
-        codes = np.tile(np.array(evidence, dtype=np.int32), (3, 1))
-        joint, oracle = joint.given_codes(codes), oracle.given(codes)
-    size = 20_000
-    drawn = joint.sample_codes(size, np.random.default_rng(0))
-    for r, row in enumerate(oracle.rows):
-        for y, p in row.items():
-            count = (drawn[:, r] == y).all(axis=1).sum()
-            assert abs(count - size * p) <= 5 * math.sqrt(size * p * (1 - p)) + 1
-    free = (drawn[:, 0, 3] == 1).astype(float), (drawn[:, 1, 3] == 1).astype(float)
-    if min(map(np.std, free)) > 0:
-        assert abs(np.corrcoef(*free)[0, 1]) < 5 / math.sqrt(size)
-
-
-def test_sampled_answers_do_not_depend_on_the_other_rows():
-    joint, _, _ = build(smooth(), limit=1, n_samples=50, inference=MonteCarlo(20))
-    alone = joint.rows(np.array([2]))
-    np.testing.assert_array_equal(joint.mode_codes()[2:], alone.mode_codes())
-    for table, whole in zip(alone.marginal_tables(), joint.marginal_tables(), strict=True):
-        np.testing.assert_array_equal(table, whole[2:])
-
-
-def test_a_cut_search_warns_and_returns_the_best_seen():
-    joint, oracle, _ = build(smooth(), inference=BranchAndBound(max_prefixes=0))
-    with pytest.warns(RuntimeWarning, match="stopped at 0 prefixes in 3 rows"):
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_search_cut_short_warns_and_says_so(most):
+    joint, exact = smooth(inference=BranchAndBound(max_prefixes=most))
+    assert joint.exact.all
+    with pytest.warns(RuntimeWarning, match=f"stopped at {most} prefixes in . rows"):
         codes = joint.mode_codes()
-    greedy, *_ = build(smooth(), inference="greedy")
-    assert (oracle.log_prob(codes) >= oracle.log_prob(greedy.mode_codes())).all()
+    assert joint.exact == {"sums", "log_prob"}
+    assert "cut short in" in joint.how
+    greedy, _ = smooth(inference="greedy")
+    assert (exact.log_prob(codes) >= exact.log_prob(greedy.mode_codes())).all()
 
 
 def test_a_search_cut_short_is_never_worse_than_greedy_search():
@@ -264,12 +180,11 @@ def test_a_search_cut_short_is_never_worse_than_greedy_search():
 
 
 def test_a_search_cut_short_is_never_worse_than_the_marginals():
-    instance = smooth(n_rows=300)
-    joint, oracle, _ = build(instance, inference=BranchAndBound(0, warns=False, beam_width=1))
-    greedy, *_ = build(instance, inference="greedy")
-    alone = np.stack([table.argmax(axis=1) for table in oracle.marginals()], axis=1)
-    of_alone = oracle.log_prob(alone)
-    assert (of_alone > oracle.log_prob(greedy.mode_codes()) + 1e-6).any()
+    joint, exact = smooth(300, inference=BranchAndBound(0, warns=False, beam_width=1))
+    greedy, _ = smooth(300, inference="greedy")
+    alone = np.stack([table.argmax(axis=1) for table in exact.marginals()], axis=1)
+    of_alone = exact.log_prob(alone)
+    assert (of_alone > exact.log_prob(greedy.mode_codes()) + 1e-6).any()
     found = joint.log_prob_codes(joint.mode_codes())
     assert (found >= of_alone - 1e-9).all()
     # what is known is kept
@@ -278,37 +193,36 @@ def test_a_search_cut_short_is_never_worse_than_the_marginals():
 
 
 def test_auto_is_exact_up_to_fourteen_labels():
-    joint, oracle, _ = build(smooth(), inference="auto")
-    np.testing.assert_allclose(oracle.log_prob(joint.mode_codes()), oracle.best(1)[:, 0])
+    joint, exact = smooth(inference="auto")
+    np.testing.assert_allclose(exact.log_prob(joint.mode_codes()), exact.best(1)[:, 0])
     assert joint.exact.all
     assert as_search("auto").max_prefixes >= 2**15
 
 
-def test_errors_say_what_to_do():
-    cardinalities, order, tables, _ = smooth()
-    space, links = make_space(cardinalities), TableLinks.of(tables)
-    with pytest.raises(ValueError, match="inference='best' is unknown: choose one of 'exact'"):
-        Chain(space, order, links, inference="best")
-    with pytest.raises(ValueError, match="must name each of the 4 labels once"):
-        Chain(space, [0, 1, 2, 2], links)
-    with pytest.raises(ValueError, match="one link per label, in the order of the chain"):
-        Chain(space, [0, 1, 2, 3], links)
-    with pytest.raises(ValueError, match="axes before the last must be"):
-        TableLinks.of([tables[0], tables[2]])
-    for bad in (lambda: BeamSearch(0), lambda: EpsilonSearch(1.0), lambda: MonteCarlo(0)):
-        with pytest.raises(ValueError, match="must be at least"):
-            bad()
-    with pytest.raises(ValueError, match="limit=0 must be an integer of at least 1"):
-        Chain(space, order, links, limit=0)
+def test_an_order_by_names():
+    joint, _ = smooth()
+    names = [joint.space.names[i] for i in joint.order]
+    assert Chain(joint.space, names, joint.links).order.tolist() == joint.order.tolist()
 
 
-def test_an_order_by_names_and_no_rows():
-    cardinalities, order, tables, _ = smooth()
-    space = make_space(cardinalities)
-    joint = Chain(space, ["y2", "y0", "y3", "y1"], TableLinks.of(tables))
-    assert joint.order.tolist() == order
-    empty = joint[:0]
-    assert empty.mode().shape == (0, 4)
-    assert empty.top_k(2).labels.shape == (0, 2, 4)
-    assert empty.sample(3, 0).shape == (3, 0, 4)
-    assert [t.shape for t in empty.marginals()] == [(0, k) for k in cardinalities]
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda *c: Chain(*c, inference="best"), "'best' is unknown: choose one of 'exact'"),
+        (lambda s, o, links: Chain(s, [0, 1, 2, 2], links), "must name each of the 4 labels once"),
+        (lambda s, o, links: Chain(s, o[::-1], links), "one link per label, in the order of the"),
+        (
+            lambda s, o, links: TableLinks.of([links.tables[0], links.tables[2]]),
+            "axes before the last must be",
+        ),
+        (lambda *_: BeamSearch(0), "must be at least"),
+        (lambda *_: EpsilonSearch(1.0), "must be at least"),
+        (lambda *_: MonteCarlo(0), "must be at least"),
+        (lambda *c: Chain(*c, limit=0), "limit=0 must be an integer of at least 1"),
+    ],
+)
+def test_errors_say_what_to_do(make, message):
+    sizes = (2, 2, 2, 3)
+    links = TableLinks.of([np.full((3, *(2,) * k, v), -np.log(v)) for k, v in enumerate(sizes)])
+    with pytest.raises(ValueError, match=message):
+        make(make_space(sizes), [0, 1, 2, 3], links)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +10,7 @@ from scipy.special import log_expit, log_softmax
 
 from colabel.joint import Chain
 from colabel.joint.chain.links import LinearLink, LinearLinks
-from tests.joint.chain.test_chain import oracle_of
-from tests.joint.oracle import make_space, random_evidence
+from tests.joint.oracle import Enumerated, every_vector, make_space, random_evidence
 from tests.joint.test_families import assert_exact
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -55,8 +52,7 @@ def plain_table(link, row, prefix):
 
 
 def prefixes_of(links, position):
-    every = list(itertools.product(*map(range, links.cardinalities[:position])))
-    return np.array(every, dtype=np.int32).reshape(len(every), position)
+    return every_vector(links.cardinalities[:position])
 
 
 @SETTINGS
@@ -97,17 +93,18 @@ def test_no_prefix_passes_the_ceiling(instance):
 @given(linear_links(max_labels=4))
 def test_chains_of_linear_links_answer_as_enumeration(instance):
     links, rng = instance
-    d = len(links.cardinalities)
-    order = rng.permutation(d)
+    order = rng.permutation(len(links.cardinalities))
     sizes = tuple(int(k) for k in np.array(links.cardinalities)[np.argsort(order)])
-    tables = [
-        links.log_prob_grid(prefixes_of(links, k)).reshape(-1, *links.cardinalities[: k + 1])
-        for k in range(d)
-    ]
-    joint, oracle = Chain(make_space(sizes), order, links), oracle_of(sizes, order, tables)
+
+    def score(r, y):
+        along = [y[i] for i in order]
+        return [plain_table(link, r, along[:k])[along[k]] for k, link in enumerate(links.links)]
+
+    joint = Chain(make_space(sizes), order, links)
+    oracle = Enumerated.of_scores(sizes, links.n_rows, score)
     best = oracle.log_prob(joint.mode_codes())
     np.testing.assert_allclose(best, oracle.best(1)[:, 0], rtol=1e-9, atol=1e-9)
-    if min(table.min() for table in tables) > -50:
+    if oracle.best(10**4).min() > -200:
         assert_exact(joint, oracle, rng)
 
 

@@ -1,77 +1,33 @@
-"""Every answer of a pairwise field, by each exact engine, compared with enumeration by loops."""
+"""Pairwise fields: which engine answers for which component, what is said of it, and errors."""
 
 from __future__ import annotations
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from colabel.joint import PairwiseField
-from colabel.joint.base import APPROXIMATE
-from tests.joint.oracle import Enumerated, make_space
+from colabel.joint.base import APPROXIMATE, EXACT
+from tests.joint.oracle import assert_tables, every_vector, make_space
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
+BP = "belief_propagation"
 
 
-def oracle_of(cardinalities, unary, edges, tables):
-    def score(r, y):
-        pairs = zip(edges, tables, strict=True)
-        return [unary[i][r, v] for i, v in enumerate(y)] + [
-            table[r if len(table) > 1 else 0, y[i], y[j]] for (i, j), table in pairs
-        ]
-
-    return Enumerated.of_scores(tuple(cardinalities), len(unary[0]), score)
+def field_on(edges, d, n_rows=2, scale=1.0, **options):
+    rng = np.random.default_rng(d)
+    unary = [rng.normal(size=(n_rows, 2)) for _ in range(d)]
+    tables = [rng.normal(scale=scale, size=(n_rows, 2, 2)) for _ in edges]
+    return PairwiseField(make_space((2,) * d), unary, edges, tables, **options)
 
 
-def scores(rng, shape, style):
-    """Scores: smooth, some of them forbidden, or full of ties."""
-    if style == "ties":
-        return rng.integers(-1, 2, size=shape).astype(float)
-    found = rng.normal(scale=1.5, size=shape)
-    if style == "zeros":
-        found[rng.random(shape) < 0.15] = -np.inf
-    return found
+def chain_field(d, extra=(), **options):
+    return field_on([*((i, i + 1) for i in range(d - 1)), *extra], d, **options)
 
 
-@st.composite
-def fields(draw, max_labels=6, max_values=3, max_rows=3, styles=("smooth", "ties", "zeros")):
-    """Cardinalities, unary, edges, tables and a generator; every row has a possible vector."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    d = draw(st.integers(1, max_labels))
-    sizes = tuple(draw(st.lists(st.integers(1, max_values), min_size=d, max_size=d)))
-    density = draw(st.sampled_from([0.0, 0.3, 0.6, 1.0]))
-    style = draw(st.sampled_from(styles))
-    n_rows = draw(st.integers(1, max_rows))
-    pairs = [p for p in itertools.combinations(range(d), 2) if rng.random() < density]
-    edges = [(j, i) if rng.random() < 0.3 else (i, j) for i, j in pairs]
-    unary = [scores(rng, (n_rows, k), style) for k in sizes]
-    tables = [
-        scores(rng, (1 if rng.random() < 0.3 else n_rows, sizes[i], sizes[j]), style)
-        for i, j in edges
-    ]
-    possible = rng.integers(0, sizes, size=(n_rows, d))
-    for i, one in enumerate(unary):
-        at = np.arange(n_rows), possible[:, i]
-        one[at] = np.maximum(one[at], -2.0)
-    for (i, j), table in zip(edges, tables, strict=True):
-        at = np.arange(n_rows) if len(table) > 1 else 0, possible[:, i], possible[:, j]
-        table[at] = np.maximum(table[at], -2.0)
-    return sizes, unary, edges, tables, rng
-
-
-def build(instance, **options):
-    sizes, unary, edges, tables, rng = instance
-    joint = PairwiseField(make_space(sizes), unary, edges, tables, **options)
-    return joint, oracle_of(sizes, unary, edges, tables), rng
-
-
-def test_tables_of_the_edges():
-    joint = chain_field(5, extra=[(4, 0)])
-    for (i, j), table in zip(joint.edges, joint.edge_tables(), strict=True):
-        np.testing.assert_allclose(table, joint.pair_table(i, j), atol=1e-12)
+def dense_field(d, scale=0.2, **options):
+    return field_on(list(itertools.combinations(range(d), 2)), d, scale=scale, **options)
 
 
 @pytest.mark.parametrize("engine", ["enumeration", "junction_tree"])
@@ -79,55 +35,50 @@ def test_extreme_scores(engine):
     """Scores far beyond the range of exp, some of them forbidden."""
     unary = [np.array([[0.0, 2000.0]]), np.array([[-3000.0, 0.0]]), np.array([[0.0, -np.inf]])]
     table = np.array([[[1500.0, -1500.0], [-np.inf, 800.0]]])
-    joint = PairwiseField(
-        make_space((2,) * 3), unary, [(0, 1), (1, 2), (0, 2)], [table] * 3, engine=engine
-    )
-    codes = np.array(list(itertools.product((0, 1), repeat=3)), dtype=np.int32)
+    edges = [(0, 1), (1, 2), (0, 2)]
+    joint = PairwiseField(make_space((2,) * 3), unary, edges, [table] * 3, engine=engine)
     every = joint.rows(np.zeros(8, dtype=np.intp))
     # y2 is 0 and nothing may be 1 before it: one vector is left
     np.testing.assert_array_equal(joint.mode_codes(), [[0, 0, 0]])
-    np.testing.assert_array_equal(np.exp(every.log_prob_codes(codes)), [1, 0, 0, 0, 0, 0, 0, 0])
+    prob = np.exp(every.log_prob_codes(every_vector((2,) * 3)))
+    np.testing.assert_array_equal(prob, [1, 0, 0, 0, 0, 0, 0, 0])
     np.testing.assert_array_equal(joint.marginals(), [[0.0, 0.0, 0.0]])
     assert joint.entropy() == 0.0
 
 
 # ------------------------------------------------------------------------------ which engine
 
-
-def chain_field(d, n_rows=2, extra=(), size=2, **options):
-    rng = np.random.default_rng(d)
-    edges = [(i, i + 1) for i in range(d - 1)] + list(extra)
-    unary = [rng.normal(size=(n_rows, size)) for _ in range(d)]
-    tables = [rng.normal(size=(n_rows, size, size)) for _ in edges]
-    return PairwiseField(make_space((size,) * d), unary, edges, tables, **options)
+CIRCLE = {"extra": [(0, 19)]}
 
 
-def dense_field(d, n_rows=2, scale=0.2, **options):
-    rng = np.random.default_rng(d)
-    edges = list(itertools.combinations(range(d), 2))
-    unary = [rng.normal(size=(n_rows, 2)) for _ in range(d)]
-    tables = [rng.normal(scale=scale, size=(n_rows, 2, 2)) for _ in edges]
-    return PairwiseField(make_space((2,) * d), unary, edges, tables, **options)
-
-
-def test_the_cheapest_exact_engine_that_fits_is_chosen():
-    assert dense_field(10).engine == "enumeration"
-    assert chain_field(40).engine == "junction_tree"
-    assert chain_field(40).exact.all
-    large = dense_field(24)
-    assert large.engine == "belief_propagation"
-    assert large.exact == APPROXIMATE
-    assert "belief propagation (24 labels)" in large.how
-    assert "estimate of log Z" in large.how
-
-
-def test_memory_decides():
-    assert dense_field(10, memory=16 * 2**10).engine == "enumeration"
-    assert dense_field(10, memory=16 * 2**10 - 1).engine == "belief_propagation"
-    width_two = chain_field(20, extra=[(0, 19)])
-    assert width_two.engine == "junction_tree"
-    assert width_two.report.components[0].treewidth == 2
-    assert chain_field(20, extra=[(0, 19)], memory=1000).engine == "belief_propagation"
+@pytest.mark.parametrize(
+    ("field", "d", "options", "engine", "said"),
+    [
+        (dense_field, 10, {}, "enumeration", EXACT),
+        (dense_field, 10, {"memory": 16 * 2**10}, "enumeration", EXACT),
+        (dense_field, 10, {"memory": 16 * 2**10 - 1}, BP, APPROXIMATE),
+        (dense_field, 6, {"engine": BP}, BP, APPROXIMATE),
+        (dense_field, 24, {}, BP, APPROXIMATE),
+        (chain_field, 40, {}, "junction_tree", EXACT),
+        (chain_field, 20, CIRCLE, "junction_tree", EXACT),
+        (chain_field, 20, {**CIRCLE, "memory": 1000}, BP, APPROXIMATE),
+        (chain_field, 6, {"engine": BP}, BP, EXACT),
+        (chain_field, 6, {"engine": BP, "max_iter": 1}, BP, EXACT),
+        (chain_field, 6, {"engine": BP, "memory": 100}, BP, {"sums", "log_prob"}),
+        (chain_field, 6, {"engine": "gibbs"}, "gibbs", {"mode"}),
+    ],
+)
+def test_the_cheapest_exact_engine_that_fits_is_chosen_and_says_what_it_is(
+    field, d, options, engine, said
+):
+    joint = field(d, **options)
+    assert joint.engine == engine
+    assert joint.exact == joint.report.exact == said
+    assert f"{str(joint.exact).capitalize()}: {engine.replace('_', ' ')} ({d} labels)" in joint.how
+    assert ("estimate of log Z" in joint.how) == ("log_prob" not in said)
+    assert f", {joint.exact}," in joint.report.to_text()
+    if said == EXACT and "max_iter" not in options:
+        assert joint.report.converged is None or joint.report.converged.all()
 
 
 @pytest.mark.parametrize("engine", ["enumeration", "junction_tree"])
@@ -137,12 +88,8 @@ def test_a_named_engine_that_does_not_fit_is_refused(engine):
 
 
 def test_components_have_their_own_engines():
-    rng = np.random.default_rng(0)
     edges = [(0, 3), (3, 5), (0, 5), *((i, i + 1) for i in range(6, 39))]
-    sizes = (2,) * 42
-    unary = [rng.normal(size=(2, 2)) for _ in sizes]
-    tables = [rng.normal(size=(1, 2, 2)) for _ in edges]
-    joint = PairwiseField(make_space(sizes), unary, edges, tables)
+    joint = field_on(edges, 42)
     assert joint.engine == "enumeration + junction_tree"
     assert joint.how == (
         "Exact: enumeration (3 labels), closed form (5 labels), junction tree (34 labels)."
@@ -151,9 +98,9 @@ def test_components_have_their_own_engines():
     assert (first.labels, first.note) == (("y0", "y3", "y5"), "all 8 label vectors")
     whole = joint.given_codes(np.full((2, 42), -1, dtype=np.int32))
     np.testing.assert_allclose(whole.marginals(), joint.marginals())
-    alone = PairwiseField(
-        make_space((2,) * 3), [unary[i] for i in (0, 3, 5)], [(0, 1), (1, 2), (0, 2)], tables[:3]
-    )
+    unary = [joint.unary[i] for i in (0, 3, 5)]
+    tables = [joint.tables[joint.edges.tolist().index(list(edge))] for edge in edges[:3]]
+    alone = PairwiseField(make_space((2,) * 3), unary, [(0, 1), (1, 2), (0, 2)], tables)
     np.testing.assert_allclose(joint.marginals()[:, [0, 3, 5]], alone.marginals())
     # labels of different components are independent
     single = joint.marginal_tables()
@@ -164,23 +111,29 @@ def test_components_have_their_own_engines():
     np.testing.assert_array_equal(codes[:, 0], joint.mode_codes())
 
 
+def test_all_components_must_agree():
+    both = field_on([(0, 1), (1, 2), (3, 4), (4, 5), (3, 5)], 6, engine=BP)  # chain and circle
+    assert [part.exact for part in both.report.components] == [EXACT, APPROXIMATE]
+    assert both.exact == APPROXIMATE
+    opened = both.given({"y5": 1})  # the circle is a chain now
+    assert opened.exact == EXACT
+
+
 def test_known_labels_leave_the_graph():
-    joint = dense_field(20, engine="auto", memory=2**18)
+    joint, evidence = dense_field(20, memory=2**18), {f"y{i}": 1 for i in range(10)}
     assert joint.exact == APPROXIMATE
-    known = joint.given({f"y{i}": 1 for i in range(10)})
+    known = joint.given(evidence)
     assert known.engine == "enumeration"
     assert known.exact.all
     assert len(known.edges) == 45
     np.testing.assert_array_equal(known.marginals()[:, :10], 1.0)
-    exact = dense_field(20, engine="auto").given({f"y{i}": 1 for i in range(10)})
-    np.testing.assert_allclose(known.marginals(), exact.marginals())
+    np.testing.assert_allclose(known.marginals(), dense_field(20).given(evidence).marginals())
 
 
 def test_report_in_words():
-    text = chain_field(30, extra=[(0, 29)]).report.to_text()
-    assert text == (
+    assert chain_field(30, extra=[(0, 29)]).report.to_text() == (
         "30 labels (y0, y1, y2, y3, y4, y5, …): junction_tree, exact, treewidth at most 2, "
-        "230 table entries a row"
+        "230 table entries per row"
     )
     no_edges = PairwiseField(make_space((2,)), [np.zeros((1, 2))], [], [])
     assert no_edges.engine == "closed_form"
@@ -189,42 +142,46 @@ def test_report_in_words():
     assert no_edges.report.exact.all
 
 
-def test_pickle_and_empty_batches():
-    for joint in (dense_field(4), chain_field(20), dense_field(6, engine="belief_propagation")):
-        copy = pickle.loads(pickle.dumps(joint))
-        np.testing.assert_array_equal(copy.marginals(), joint.marginals())
-        empty = joint[:0]
-        assert empty.marginals().shape == (0, joint.space.n_labels)
-        assert empty.mode().shape == (0, joint.space.n_labels)
-        assert empty.top_k(3).labels.shape == (0, 3, joint.space.n_labels)
-        assert empty.sample(2).shape == (2, 0, joint.space.n_labels)
-        assert empty.log_partition().shape == (0,)
+@pytest.mark.parametrize("engine", [BP, "gibbs"])
+def test_threads_do_not_change_the_answer(engine):
+    options = {"engine": engine, "n_sweeps": 30, "burn_in": 5}
+    one, two = (dense_field(7, n_rows=9, n_jobs=jobs, **options) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.marginals(), two.marginals())
+    np.testing.assert_array_equal(one.log_partition()[[5, 2]], two[[5, 2]].log_partition())
+    np.testing.assert_array_equal(one.sample(7, 3), two.sample(7, 3))
+    np.testing.assert_array_equal(one.mode(), two.mode())
 
 
-def test_in_the_users_terms():
-    joint = chain_field(3)
-    given = joint.given({"y1": 1})
-    np.testing.assert_allclose(
-        joint.log_prob([[1, 1, 0]] * 2),
-        given.log_prob([[1, 1, 0]] * 2) + joint.log_prob([[np.nan, 1, np.nan]] * 2),
+def test_chunks_do_not_change_the_answer():
+    whole = field_on([*((i, i + 1) for i in range(11)), (0, 11)], 12, n_rows=7)
+    small = PairwiseField(  # a row or two at a time
+        whole.space, whole.unary, whole.edges, whole.tables, n_jobs=1, memory=1500
     )
-    table = joint.pair_marginals("y0", "y2")
-    np.testing.assert_allclose(table, joint.pair_marginals("y2", "y0").transpose(0, 2, 1))
-    np.testing.assert_allclose(joint.pair_table(1, 1)[:, 1, 1], joint.marginals()[:, 1])
+    assert whole.engine == small.engine == "junction_tree"
+    assert_tables(small.marginal_tables(), whole.marginal_tables(), 1e-13)
+    drawn = small.sample_codes(3000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.mean(axis=0), whole.marginals(), atol=0.05)
 
 
 # ------------------------------------------------------------------------------------- errors
 
 
-def test_rows_without_any_possible_vector():
-    never = np.full((1, 2, 2), -np.inf)
-    unary = [np.zeros((2, 2))] * 2
-    for engine in ("enumeration", "junction_tree", "belief_propagation"):
-        joint = PairwiseField(make_space((2, 2)), unary, [(0, 1)], [never], engine=engine)
+@pytest.mark.parametrize("engine", ["enumeration", "junction_tree", BP])
+def test_rows_without_any_possible_vector(engine):
+    unary, never = [np.zeros((2, 2))] * 2, np.full((1, 2, 2), -np.inf)
+    joint = PairwiseField(make_space((2, 2)), unary, [(0, 1)], [never], engine=engine)
+    for ask in (joint.marginals, joint.mode, lambda: joint.log_prob([0, 0])):
         with pytest.raises(ValueError, match="2 of 2 rows have no possible label vector"):
-            joint.marginals()
-        with pytest.raises(ValueError, match="no possible label vector"):
-            joint.log_prob([0, 0])
+            ask()
+
+
+def test_impossible_evidence_is_noticed():
+    differ = np.array([[[-np.inf, 0.0], [0.0, -np.inf]]])
+    unary, edges = [np.zeros((1, 2))] * 4, [(0, 1), (1, 2), (2, 3)]
+    joint = PairwiseField(make_space((2,) * 4), unary, edges, [differ] * 3, engine=BP)
+    np.testing.assert_allclose(joint.given({"y0": 1}).marginals(), [[1, 0, 1, 0]])
+    with pytest.raises(ValueError, match="probability zero"):
+        joint.given({"y0": 1, "y3": 1})
 
 
 @pytest.mark.parametrize(
@@ -249,6 +206,10 @@ def test_rows_without_any_possible_vector():
         ({"damping": 1.0}, "damping=1.0 must be at least 0 and below 1"),
         ({"tol": 0.0}, "tol=0.0 must be a positive"),
         ({"n_chains": 1.5}, "n_chains=1.5 must be an integer"),
+        *(
+            ({"start": start}, r"start has shape .* must hold codes \(2, 2\)")
+            for start in ([[0, 2]] * 2, [[0]] * 2, [[0.0, 1.0]] * 2, [[0, -1]] * 2)
+        ),
     ],
 )
 def test_wrong_arguments_are_answered_with_sentences(change, message):

@@ -75,7 +75,7 @@ def test_flips_shapes_and_text():
     assert found.r_hat[0, 1] > 1.05
     text = found.to_text()
     assert text == repr(found)
-    assert text.startswith("3 rows, 2 labels, 80 samples a row. R-hat above 1.05: ")
+    assert text.startswith("3 rows, 2 labels, 80 samples per row. R-hat above 1.05: ")
     assert [line.split()[0] for line in text.splitlines()[2:]] == ["busy", "slow"]
 
 

@@ -10,7 +10,7 @@ from colabel.joint import DiscreteDependencyNetwork, LinearConditionals
 from colabel.joint.base import APPROXIMATE
 from colabel.joint.gibbs.dependency_network import fixed_point, one_pass
 from colabel.labels import MISSING
-from tests.joint.gibbs.networks import random_network
+from tests.joint.families import random_network
 from tests.joint.oracle import make_space, random_evidence
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -30,37 +30,27 @@ class Rules:
         return Rules(self.rule, len(np.arange(self.n_rows)[index]), self.cardinalities)
 
 
-def test_a_two_cycle_is_found_and_decided_by_majority():
-    # y0 copies y1, y1 contradicts y0: from (0, 0) to (0, 1) to (1, 0) and round again.
-    rules = Rules(lambda y, i: y[1] if i == 0 else 1 - y[0], 1, (2, 2))
-    labels, found = fixed_point(
-        rules, np.array([[0, 0]]), np.arange(2), np.full((1, 2), MISSING), 50
-    )
-    assert found.status.tolist() == ["cycled"]
-    assert found.passes.tolist() == [3]  # (0,1), (1,0), (0,1) again
-    assert labels.tolist() == [[0, 0]]  # halves: ties go to the smaller code
-
-
-def test_a_longer_cycle_of_a_multi_valued_label():
-    rules = Rules(lambda y, i: (y[1] + 1) % 3 if i == 0 else y[0], 2, (3, 3))
-    _, found = fixed_point(
-        rules, np.array([[0, 0], [1, 1]]), np.arange(2), np.full((2, 2), MISSING), 50
-    )
-    assert (found.status == "cycled").all()
-    assert found.passes.tolist() == [3, 3]
-
-
-def test_rows_end_each_in_its_own_way():
-    # y1 = 0 keeps things still, y1 = 1 makes y0 count up to 9, which a cap of 3 cuts short.
-    def rule(y, i):
-        return y[1] if i == 1 else min(y[0] + y[1], 9)
-
-    rules = Rules(rule, 3, (10, 2))
-    initial = np.array([[4, 0], [0, 1], [8, 1]])
-    labels, found = fixed_point(rules, initial, np.array([1, 0]), np.full((3, 2), MISSING), 3)
-    assert found.status.tolist() == ["converged", "capped", "converged"]
-    assert found.passes.tolist() == [1, 3, 2]
-    assert labels.tolist() == [[4, 0], [3, 1], [9, 1]]
+@pytest.mark.parametrize(
+    ("rule", "sizes", "initial", "order", "most", "status", "passes", "ends"),
+    [
+        # y0 copies y1, y1 contradicts y0: from (0, 0) to (0, 1) to (1, 0) and round again; a
+        # majority decides: halves, and ties go to the smaller code
+        (lambda y, i: y[1] if i == 0 else 1 - y[0], (2, 2), [[0, 0]], [0, 1], 50,
+         ["cycled"], [3], [[0, 0]]),
+        # a longer cycle of labels of three values: each of them equally often
+        (lambda y, i: (y[1] + 1) % 3 if i == 0 else y[0], (3, 3), [[0, 0], [1, 1]], [0, 1], 50,
+         ["cycled"] * 2, [3, 3], [[0, 0]] * 2),
+        # y1 = 0 keeps things still, y1 = 1 makes y0 count up to 9, which a cap of 3 cuts short
+        (lambda y, i: y[1] if i == 1 else min(y[0] + y[1], 9), (10, 2), [[4, 0], [0, 1], [8, 1]],
+         [1, 0], 3, ["converged", "capped", "converged"], [1, 3, 2], [[4, 0], [3, 1], [9, 1]]),
+    ],
+)  # fmt: skip
+def test_rows_end_each_in_its_own_way(rule, sizes, initial, order, most, status, passes, ends):
+    rules, unknown = Rules(rule, len(initial), sizes), np.full((len(initial), 2), MISSING)
+    labels, found = fixed_point(rules, np.array(initial), np.array(order), unknown, most)
+    assert found.status.tolist() == status
+    assert found.passes.tolist() == passes
+    assert labels.tolist() == ends
 
 
 @pytest.mark.parametrize("seed", range(5))

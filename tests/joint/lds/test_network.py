@@ -42,17 +42,12 @@ def test_chunks_do_not_change_the_scores(case):
     np.testing.assert_array_equal(network.log_joint(features, labels, 1), expected)
 
 
-def test_every_vector_is_listed_once_with_its_score(case):
+def test_every_vector_is_listed_once_with_its_score_and_those_seen_are_found(case):
     network, slow, features, _ = case
     vectors, scores = network.every_vector(features[:4])
     assert len({tuple(y) for y in vectors.tolist()}) == np.prod(network.sets.cardinalities)
     expected = [[slow.log_joint(y, f) for y in vectors] for f in features[:4]]
     np.testing.assert_allclose(scores, expected, rtol=1e-10)
-
-
-def test_seen_vectors_are_found(case):
-    network, slow, features, _ = case
-    vectors, _ = network.every_vector(features[:1])
     places = {y: u for u, y in enumerate(slow.seen)}
     expected = [places.get(tuple(y), -1) for y in vectors.tolist()]
     assert network.seen_positions(vectors).tolist() == expected
@@ -60,7 +55,7 @@ def test_seen_vectors_are_found(case):
 
 @pytest.mark.parametrize("known", [0.0, 0.4])
 def test_ascent_ends_where_the_loops_end(case, rng, known):
-    network, slow, features, labels = case
+    network, slow, features, labels = (part[:12] if i > 1 else part for i, part in enumerate(case))
     evidence = np.where(rng.random(labels.shape) < known, labels, MISSING).astype(np.int32)
     found = network.ascend(features, np.zeros_like(labels), evidence=evidence)
     for row, f in enumerate(features):
@@ -68,13 +63,17 @@ def test_ascent_ends_where_the_loops_end(case, rng, known):
         assert found[row].tolist() == end
 
 
-def test_ascent_never_falls_and_ends_at_a_fixed_point(case):
+def test_ascent_never_falls_and_ends_at_a_fixed_point_whatever_the_threads(case):
     network, _, features, labels = case
     one = network.ascend(features, labels, max_sweeps=1)
     end = network.ascend(features, labels)
     scores = [network.log_joint(features, codes) for codes in (labels, one, end)]
     assert (np.diff(scores, axis=0) >= -1e-9).all()
     np.testing.assert_array_equal(network.ascend(features, end), end)
+    features, labels = np.tile(features, (20, 1)), np.tile(labels, (20, 1))
+    for options in ({"n_jobs": 1}, {"n_jobs": 2, "seen_scores": network.seen_scores(features)}):
+        found = network.ascend(features, labels, **options)
+        np.testing.assert_array_equal(found, np.tile(end, (20, 1)))
 
 
 def test_some_of_the_sets_can_be_improved_alone(case):
@@ -88,14 +87,6 @@ def test_some_of_the_sets_can_be_improved_alone(case):
         other = labels.copy()
         other[:, network.sets.members[last]] = state
         assert (scores >= network.log_joint(features, other) - 1e-9).all()
-
-
-def test_ascent_does_not_depend_on_threads_or_on_the_scores_at_hand(case):
-    network, _, features, labels = case
-    features, labels = np.tile(features, (20, 1)), np.tile(labels, (20, 1))
-    one = network.ascend(features, labels, n_jobs=1)
-    two = network.ascend(features, labels, n_jobs=2, seen_scores=network.seen_scores(features))
-    np.testing.assert_array_equal(one, two)
 
 
 def test_neighbours_are_the_unseen_vectors_within_one_set(case, rng):

@@ -39,15 +39,8 @@ def test_tiny_probabilities_are_not_lost():
     np.testing.assert_allclose(known.marginals()[1][:, 1], 1 / (1 + np.e))
 
 
-def test_enormous_weights_leave_probabilities_that_sum_to_one():
-    joint = VectorList(SPACE, VECTORS, 2e9 + np.log([[0.2, 0.3, 0.5]]))
-    assert joint.log_total == pytest.approx(2e9)
-    for table in joint.marginal_tables():
-        np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-14)
-
-
-@pytest.mark.parametrize("far", [0.0, 1e9])
-def test_the_largest_weight_of_a_row_is_looked_for_once(monkeypatch, far):
+@pytest.mark.parametrize("far", [0.0, 1e9, 2e9])
+def test_the_largest_weight_of_a_row_is_looked_for_once_also_far_from_zero(monkeypatch, far):
     asked, row_max = [], lists.row_max
     monkeypatch.setattr(lists, "row_max", lambda *a: asked.append(a) or row_max(*a))
     weights = np.log([0.2, 0.3, 0.5]) + far
@@ -55,6 +48,8 @@ def test_the_largest_weight_of_a_row_is_looked_for_once(monkeypatch, far):
     assert len(asked) == 1
     np.testing.assert_allclose(joint.log_total, [far, far - 7.0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(joint.marginals(), [[0.5, 0.8]] * 2, atol=1e-6)
+    for table in joint.marginal_tables():
+        np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-14)
 
 
 def test_few_vectors_are_followed_by_impossible_ones():
@@ -73,18 +68,9 @@ def test_a_tie_goes_to_the_first_of_the_list():
 def test_draws_never_leave_their_row(rng):
     # rows that are sure, some of them by weights that vanish beside those of the others
     joint = VectorList(SPACE, VECTORS, np.where(np.eye(3, dtype=bool), 0.0, -1e4)[[0, 1, 2, 1]])
-    drawn = joint.sample(500, rng)
-    assert (drawn == VECTORS[[0, 1, 2, 1]]).all()
     sharp = joint.inverted(np.array([[0.0, np.nextafter(1.0, 0.0)]] * 4))
-    assert (sharp == VECTORS[[0, 1, 2, 1]]).all()
-
-
-def test_no_rows():
-    joint = VectorList(SPACE, VECTORS, np.empty((0, 3)))
-    assert joint.mode().shape == (0, 3)
-    assert joint.entropy().shape == (0,)
-    assert joint.sample(2, 0).shape == (2, 0, 3)
-    assert [table.shape for table in joint.marginal_tables()] == [(0, 2), (0, 2), (0, 3)]
+    for drawn in (joint.sample(500, rng), sharp):
+        assert (drawn == VECTORS[[0, 1, 2, 1]]).all()
 
 
 @pytest.mark.parametrize(

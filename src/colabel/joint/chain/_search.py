@@ -35,7 +35,7 @@ from colabel.joint.chain.prefixes import Prefixes, children, root
 from colabel.joint.vectors.vector_list import drawn_entries, row_log_sum
 from colabel.labels import MISSING
 
-# Below 2^this prefixes a row, rows with different evidence are better summed together.
+# Below 2^this prefixes per row, rows with different evidence are better summed together.
 _SMALL_BITS = 6.0
 
 
@@ -92,7 +92,7 @@ def alike(links: Links, rows: Indices, known: Codes, bits: Array) -> Iterator[In
     known : (n, d)
         Values, MISSING where unknown.
     bits : (n,)
-        Log2 of the number of prefixes of each row that will be asked for.
+        Log2 of the number of prefixes of each row that will be requested.
     """
     if not len(rows):
         return
@@ -163,7 +163,7 @@ def step(links: Links, known: Codes, draws: Draws, uniform: Array) -> tuple[Draw
     """
     vectors, which = draws.vectors, draws.which
     table = links.log_prob(vectors.rows, vectors.codes)
-    # what all values have together weighs a draw too, where that is not one; none is a dead end
+    # the total probability of all values also weighs a draw where it is not one; zero is a dead end
     total = np.zeros(len(table)) if links.normalised else log_sum_exp(table)
     value = _inverted(np.where(np.isneginf(total)[:, None], 0.0, table), which, uniform)
     wanted = known[draws.columns, vectors.codes.shape[1]]
@@ -358,18 +358,18 @@ def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator
     return result
 
 
-MAX_PREFIXES = 1_000_000  # prefixes of one row that an exact search visits before it gives up
+MAX_PREFIXES = 1_000_000  # an exact search stops after so many prefixes of one row
 # The same for "auto": all prefixes of 14 labels, a thousand times what a row of sparse tags needs.
 AUTO_PREFIXES = 1 << 15
 
 _SEED_WIDTH = 4  # beam that finds the first bound of an exact search, at most
-_UNPROVEN_WIDTH = 256  # prefixes that a listing keeps of a row, once it cannot list all there are
+_UNPROVEN_WIDTH = 256  # prefixes of a row that a listing keeps once it cannot be complete
 _USUAL_WIDTH = 1024  # prefixes of a row and length for which a listing plans its memory
 _SLACK = 1e-9  # nats; the same prefix may differ by rounding between two calls of a classifier
 
 
-# Complete vectors, among them those that a search takes for the k best of each row; and rows (n,)
-# in which a search for the very best was stopped before its end.
+# Complete vectors, among them those that a search found to be the k best of each row; and rows
+# (n,) in which a search for the best one stopped early.
 Candidates = tuple[Prefixes, Flags]
 
 
@@ -516,8 +516,14 @@ class BranchAndBound:
         if cut.any():
             beams = _beams(links, known, np.flatnonzero(cut), max(k, self.beam_width))
             best = _best(grown.joined([best, *beams]), n_rows, k)
-        if self.warns:
-            _warn_of_cut(int(cut.sum()), self.max_prefixes)
+        if self.warns and cut.any():
+            warnings.warn(
+                f"The exact search stopped at {self.max_prefixes} prefixes in {int(cut.sum())} "
+                "rows: their vectors are the best found, not surely the most probable. Choose "
+                'inference="epsilon" or "beam" to search less on purpose.',
+                RuntimeWarning,
+                stacklevel=3,
+            )
         return best, cut
 
 
@@ -576,17 +582,6 @@ def _best(prefixes: Prefixes, n_rows: int, k: int) -> Prefixes:
 def _kth(prefixes: Prefixes, n_rows: int, k: int) -> Array:
     """Log-probability (n,) of every row's k-th best vector, -inf where there are fewer."""
     return grown.best_distinct(prefixes, n_rows, k)[1][:, -1]
-
-
-def _warn_of_cut(n_cut: int, limit: int) -> None:
-    if n_cut:
-        warnings.warn(
-            f"The exact search stopped at {limit} prefixes in {n_cut} rows: their vectors are the "
-            'best found, not surely the most probable. Choose inference="epsilon" or "beam" to '
-            "search less on purpose.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
 
 @stored("epsilon-search")

@@ -85,7 +85,7 @@ class Links(ABC):
 
 @dataclass(frozen=True)
 class TableLinks(Links):
-    """Links written out: one table (n, K_0, ..., K_k) of log-probabilities per position k.
+    """Links as tables: one table (n, K_0, ..., K_k) of log-probabilities per position k.
 
     For chains made by hand. The tables grow as fast as the number of prefixes does.
 
@@ -294,7 +294,7 @@ class LinearLinks(Links):
 
 
 class Classifier(Protocol):
-    """One conditional of any kind, asked about rows and the columns of the labels."""
+    """One conditional of any kind, evaluated on rows and on label columns."""
 
     def log_prob(self, X: Any, extra: Array | None = None) -> Array:
         """Log-probabilities (m, K) of the values for rows X (m, p) and label columns (m, e)."""
@@ -337,7 +337,7 @@ class EstimatorLinks(Links):
 
 @dataclass(frozen=True)
 class PrunedLinks(Links):
-    """Links in which values whose prefix nothing that obeys rules begins with are impossible.
+    """Links in which a value is impossible if no vector with this prefix obeys the rules.
 
     They do not sum to one: the chain of them is that of the vectors that obey, unnormalised.
     """

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.compiling import njit
 from colabel.core.threads import map_threads, n_threads
 from colabel.joint.field.tables import FieldTables
@@ -150,7 +150,7 @@ def _breadth_first(field: FieldTables) -> Indices:
 
 
 def row_blocks(field: FieldTables, n_jobs: int | None, extra: int = 0) -> list[slice]:
-    """Cut the rows into blocks for threads; `extra` numbers a row are needed besides tables."""
+    """Cut the rows into blocks for threads; each row needs `extra` numbers besides its tables."""
     width = sum(table[0].size for table in field.tables) + extra
     n_blocks = max(n_threads(n_jobs) * _BLOCKS_PER_THREAD, field.n_rows * width // _BLOCK_NUMBERS)
     cuts = np.linspace(0, field.n_rows, max(1, min(field.n_rows, n_blocks)) + 1).astype(int)
@@ -164,7 +164,7 @@ def by_blocks(
     n_jobs: int | None,
     extra: int = 0,
 ) -> list[Result]:
-    """Do work on blocks of rows, in threads; the work is told its rows."""
+    """Do work on blocks of rows, in threads; each call gets its block and the rows in it."""
 
     def done(block: slice) -> Result:
         return work(flat_field(field.rows(block), wires), block)
@@ -202,7 +202,7 @@ def move_label(wires: Wires, table: Array, fields: Array, i: int, old: int, new:
             fields[first + w] += table[come + step] - table[gone + step]
 
 
-_TINY = 1e-280  # a sum below this has lost digits, and is taken again in logs
+_TINY = 1e-280  # a sum below this has lost digits, and is recomputed in logs
 
 
 class Scratch(NamedTuple):
@@ -484,7 +484,7 @@ def run_rows(
 
 # Local search
 
-# Stands for -inf where differences are taken: exp of it is exactly zero.
+# Stands for -inf, and for lower scores, where differences are taken: exp of it is exactly zero.
 WALL = -1e5
 _GAIN = 1e-9  # a change must gain more than rounding errors
 
@@ -564,7 +564,16 @@ def _conditional_scores(flat: FlatField, labels: Codes, found: Array) -> None:
 
 def walled(flat: FlatField) -> FlatField:
     """Return the field with low scores instead of -inf, so that differences are numbers."""
-    return FlatField(flat.wires, np.maximum(flat.unary, WALL), np.maximum(flat.tables, WALL))
+    degree = int(np.diff(flat.wires.start).max(initial=0))
+    return FlatField(flat.wires, walled_unary(flat.unary, degree), np.maximum(flat.tables, WALL))
+
+
+def walled_unary(unary: Array, degree: int) -> Array:
+    """Return scores of values with low numbers instead of -inf.
+
+    What is forbidden by itself stays below everything that `degree` neighbours could add up to.
+    """
+    return np.where(np.isneginf(unary), (2 + degree) * WALL, np.maximum(unary, WALL))
 
 
 def climbed(field: FieldTables, wires: Wires, starts: Sequence[Codes], n_jobs: int | None) -> Codes:
@@ -614,7 +623,7 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
     pool, looked = mode[:, None, :].copy(), np.zeros((len(mode), 1), dtype=bool)
     scores = np.zeros((len(mode), 1))  # above that of the mode
     for _ in range(k):
-        rank = looked.argmin(axis=1)  # the best not yet looked around: the pool is sorted
+        rank = looked.argmin(axis=1)  # the best one not yet expanded: the pool is sorted
         centre = pool[rows, rank]
         looked[rows, rank] = True
         near = np.repeat(centre[:, None, :], len(owner), axis=1)
@@ -623,10 +632,11 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
         _conditional_scores(flat, np.ascontiguousarray(centre), gains)
         here = np.take_along_axis(gains, flat.wires.first[:-1] + centre, axis=1)
         near_scores = scores[rows, rank, None] + gains - here[:, owner]
-        is_new = ~_isin(_hashes(near, flat, words), _hashes(pool, flat, words))
+        known = _hashes(pool, flat, words)
+        is_new = ~(_hashes(near, flat, words)[:, :, None] == known[:, None, :]).any(axis=2)
         is_new &= value != centre[:, owner]
         pool = np.concatenate([pool, near], axis=1)
-        # NaN marks what is in the pool already: it sorts last, and is not looked around again
+        # NaN marks what is already in the pool: it sorts last, and is not expanded again
         scores = np.concatenate([scores, np.where(is_new, near_scores, np.nan)], axis=1)
         looked = np.concatenate([looked, ~is_new], axis=1)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
@@ -640,9 +650,3 @@ def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[C
 def _hashes(codes: Codes, flat: FlatField, words: NDArray[np.int64]) -> NDArray[np.int64]:
     hashes: NDArray[np.int64] = words[flat.wires.first[:-1] + codes].sum(axis=-1)
     return hashes
-
-
-def _isin(one: NDArray[np.int64], two: NDArray[np.int64]) -> Flags:
-    """Whether each of one (m, a) is among two (m, b) of the same row."""
-    member: Flags = (one[:, :, None] == two[:, None, :]).any(axis=2)
-    return member

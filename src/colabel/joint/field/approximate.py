@@ -29,8 +29,8 @@ from colabel.joint.gibbs.sampler import (
 )
 from colabel.labels import MISSING
 
-# Max-product that has not settled by then circles, as it does on most dense graphs; the local
-# search that follows it makes more of the time.
+# Max-product that has not converged by then oscillates, as it does on most dense graphs; the local
+# search that follows makes better use of the time.
 _MAX_PRODUCT_SWEEPS = 50
 _GUESS_SWEEPS = 10  # of sum-product, for a vector that a local search improves
 _NUMBERS_AT_ONCE = 1 << 24  # labels in samples of several rows
@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 
 
 class Approximate(FieldEngine):
-    """A connected field whose sums are estimated; its best vectors may be proved all the same.
+    """A connected field whose sums are estimated; its best vectors may still be exact.
 
     They are where the field is a tree, on which max-product is variable elimination.
 
@@ -55,7 +55,7 @@ class Approximate(FieldEngine):
         Vectors from which the search for the mode starts too.
     """
 
-    exact_on_trees: ClassVar[Exactness] = APPROXIMATE  # beside the best vectors
+    exact_on_trees: ClassVar[Exactness] = APPROXIMATE  # in addition to the best vectors
 
     def __init__(
         self,
@@ -66,14 +66,15 @@ class Approximate(FieldEngine):
     ) -> None:
         super().__init__(field, options)
         sums = self.exact_on_trees if not field.is_far else APPROXIMATE
-        # differences of scores far from zero are taken: the best value of each table is the zero
+        # scores far from zero are subtracted from each other: shift the best of each table to zero
         self._field, self._offset = field.centred() if field.is_far else (field, np.zeros(1))
         self._row_keys = row_keys
         self._start = start
         self._wires = kernels.wires_of(field)
         self._is_tree = len(field.edges) == field.n_labels - 1
         sums = sums if self._is_tree else APPROXIMATE
-        self.exact = Exactness([*sums, "mode"]) if self._eliminates else sums
+        proved = self._eliminates and not field.is_far  # sums of such scores lose digits
+        self.exact = Exactness([*sums, "mode"]) if proved else sums
         self._mode_note = "mode by max-product"
         if not self._eliminates:
             self._mode_note += " and local search"
@@ -127,15 +128,13 @@ class Approximate(FieldEngine):
     def _likeliest(self, most: int, maximise: bool) -> Codes:
         """Return the value of each label with the largest belief after a few sweeps, (n, d)."""
         most = min(self._options.max_iter, most)
-        single, _, _ = self._propagated(most, maximise=maximise, with_pairs=False)
+        single, _, _ = self.propagated(most, maximise=maximise, with_pairs=False)
         best = [table.argmax(axis=1) for table in self._by_label(single)]
         return np.stack(best, axis=1).astype(np.int32)
 
     # Passes over the rows
 
-    def _propagated(
-        self, most: int, maximise: bool, with_pairs: bool
-    ) -> tuple[Array, Array, Array]:
+    def propagated(self, most: int, maximise: bool, with_pairs: bool) -> tuple[Array, Array, Array]:
         """Return beliefs (n, C) and (n or 0, W), and (n, 3) log Z, iterations, residuals.
 
         Rows that have not converged after `most` sweeps stop there.
@@ -232,18 +231,18 @@ class BeliefPropagation(Approximate):
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        """Say what is exact all the same."""
+        """Say which answers are exact."""
         if self._is_tree:
             return "a tree, so marginals and log Z are exact, " + self._mode_note
         return "log Z is Bethe's estimate, " + self._mode_note
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
-        return self._propagated(self._options.max_iter, maximise=False, with_pairs=False)
+        return self.propagated(self._options.max_iter, maximise=False, with_pairs=False)
 
     @cached_property
     def _pair_beliefs(self) -> Array:
-        return self._propagated(self._options.max_iter, maximise=False, with_pairs=True)[1]
+        return self.propagated(self._options.max_iter, maximise=False, with_pairs=True)[1]
 
 
 class GibbsField(Approximate):
@@ -283,7 +282,7 @@ class GibbsField(Approximate):
     def note(self) -> str:  # type: ignore[override]
         """Say what was sampled."""
         return (
-            f"{self._options.n_chains} chains a row, the residual is R-hat - 1, log Z by the "
+            f"{self._options.n_chains} chains per row, the residual is R-hat - 1, log Z by the "
             f"estimated probability of the mode, {self._mode_note}"
         )
 
@@ -348,8 +347,9 @@ def linear_conditionals(field: FieldTables) -> Compiled:
     owner = column_owner(sizes)
     first = np.searchsorted(owner, np.arange(len(sizes)))
     base = np.zeros((n_rows, len(owner)))
+    degree = max(map(len, field.neighbours), default=0)
     for i, unary in enumerate(field.unary):
-        base[:, owner == i] = _scores(np.maximum(unary, kernels.WALL))
+        base[:, owner == i] = _scores(kernels.walled_unary(unary, degree))
     columns, targets, weights = [], [], []
     for (i, j), table in zip(field.edges, field.tables, strict=True):
         low = np.maximum(table, kernels.WALL)

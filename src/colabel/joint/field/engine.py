@@ -25,7 +25,7 @@ from colabel.labels import all_vectors
 
 Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
 
-# Bytes per entry at work: the tables in double precision, and as much again on the way.
+# Bytes per entry: the tables in double precision, and as much again for temporary arrays.
 _BYTES = 16
 _LEAST = {"memory": 1, "max_iter": 1, "n_chains": 1, "n_sweeps": 1, "burn_in": 0}
 
@@ -62,7 +62,7 @@ class FieldOptions:
         return self.memory // _BYTES
 
 
-_SHOWN = 6  # how many labels of a component are named
+_SHOWN = 6  # how many labels of a component the report names
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ class FieldReport:
         return np.logical_and.reduce(converged) if converged else None
 
     def to_text(self) -> str:
-        """Return one line a component."""
+        """Return one line per component."""
         return "\n".join(part.to_text() for part in self.components)
 
     def __repr__(self) -> str:
@@ -250,7 +250,7 @@ class JunctionTree(FieldEngine):
         if field.n_labels == 1:
             self.name = "closed_form"
         else:
-            self.note = f"{elimination.n_entries} table entries a row"
+            self.note = f"{elimination.n_entries} table entries per row"
 
     def _of(self, field: FieldTables) -> JunctionTree:
         return JunctionTree(field, self._options, self._elimination)

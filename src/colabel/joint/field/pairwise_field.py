@@ -22,9 +22,9 @@ from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 
-# In the time of one table entry in variable elimination, enumeration does this many vectors.
+# Enumeration takes as long for this many vectors as variable elimination for one table entry.
 _ENTRY_COST = 8
-# Above so many entries it is looked whether most of them are impossible in every row.
+# Above this many entries, check whether most of them are impossible in every row.
 _MANY_ENTRIES = 1 << 12
 
 
@@ -145,7 +145,7 @@ class PairwiseField(Joint):
     max_iter : int
         Belief propagation stops after as many iterations, converged or not.
     n_chains, n_sweeps, burn_in : int
-        Gibbs sampling: chains a row, sweeps kept and sweeps thrown away of each.
+        Gibbs sampling: chains per row, sweeps that each chain keeps, and sweeps that it discards.
     random_state : int
         Seed of the answers that come from Gibbs sampling, except `sample`.
     n_jobs : int or None
@@ -316,7 +316,7 @@ class PairwiseField(Joint):
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors found."""
         if self._field.has_zeros:
-            self.log_partition()  # which refuses rows without any possible vector
+            self.log_partition()  # raises an error for rows without any possible vector
         codes = np.empty((self.n_rows, self.space.n_labels), dtype=np.int32)
         for labels, engine in self._parts:
             codes[:, labels] = engine.k_best(1)[0][:, 0]
@@ -324,7 +324,7 @@ class PairwiseField(Joint):
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
-        self.log_partition()  # which refuses rows without any possible vector
+        self.log_partition()  # raises an error for rows without any possible vector
         tables: dict[int, Array] = {}
         for labels, engine in self._parts:
             tables.update(zip(labels, engine.sums().marginals, strict=True))
@@ -388,7 +388,7 @@ class PairwiseField(Joint):
         for _, engine in others:
             codes, scores = _merged(codes, scores, *engine.k_best(k), k)
         codes = codes[:, :, np.argsort(np.concatenate([labels for labels, _ in self._parts]))]
-        if self._field.is_far:  # the scores told which are the best, not how probable they are
+        if self._field.is_far:  # scores rank vectors, but do not give probabilities
             each = [self.log_prob_codes(vectors) for vectors in codes.transpose(1, 0, 2)]
             return codes, np.stack(each, axis=1)
         return codes, scores - self.log_partition()[:, None]

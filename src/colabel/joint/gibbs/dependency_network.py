@@ -46,7 +46,7 @@ class DependencyNetwork(Joint):
     r"""One conditional ``p(y_i | x, y_-i)`` for every label; answers come from Gibbs sampling.
 
     This is the joint of conditional dependency networks (CDN; Guo & Gu, 2011). The conditionals
-    are learned apart and need not share any joint distribution. What stands for it is the
+    are learned separately and need not share any joint distribution. What stands for it is the
     distribution Gibbs sampling converges to, and every answer is an estimate of that:
 
     - `mode` is Algorithm 1: after `burn_in` sweeps, of the samples of `n_sweeps` sweeps the
@@ -69,8 +69,8 @@ class DependencyNetwork(Joint):
     space : LabelSpace
         Names and values of the d labels.
     conditionals : LinearConditionals or Conditionals
-        For n rows. Linear ones are sampled by compiled code, O(d) a flip. For others, which are
-        asked for all rows and chains at once, all of them sweep in one random order.
+        For n rows. Linear ones are sampled by compiled code, O(d) a flip. Others are
+        evaluated for all rows and chains at once, so all of them sweep in one random order.
     burn_in, n_sweeps, n_best, n_chains : int
         Length of the sampling; the samples of all chains count.
     marginals : {"best", "plain"}
@@ -129,7 +129,7 @@ class DependencyNetwork(Joint):
         if keys.shape != (n_rows,) or keys.dtype.kind not in "iu":
             raise ValueError(
                 f"row_keys has shape {keys.shape} and type {keys.dtype} but must hold {n_rows}"
-                " integers, one a row."
+                " integers, one per row."
             )
         super().__init__(space, n_rows)
         self.conditionals = conditionals
@@ -138,7 +138,7 @@ class DependencyNetwork(Joint):
         self._row_keys = keys.astype(np.uint64)
         self._evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
         self.how = (
-            f"Approximate: Gibbs sampling, {plan.n_chains} chain(s) a row, {plan.burn_in} sweeps"
+            f"Approximate: Gibbs sampling, {plan.n_chains} chain(s) per row, {plan.burn_in} sweeps"
             f" of burn-in and {plan.n_sweeps} kept; see diagnostics()."
         )
 
@@ -157,8 +157,8 @@ class DependencyNetwork(Joint):
     def _shared_order(self) -> Indices | None:
         """Return one order for all rows, unless the conditionals do not mind one each.
 
-        Compiled loops (see `run`) go row by row. Objects that are asked about all rows at once
-        would be asked about every label as often as rows disagree which comes next.
+        Compiled loops (see `run`) go row by row. Objects that are evaluated for all rows at once
+        would be evaluated for every label once per order.
         """
         if isinstance(self.conditionals, LinearConditionals):
             return None
@@ -338,7 +338,7 @@ def _constrained_gibbs(joint: DependencyNetwork, rules: CompiledRules) -> tuple[
         return Prefixes(place, vectors, joint.log_prob_at(place, vectors))
 
     how = (
-        f"Approximate: Gibbs sampling of labels that obey the rules, {size} chains a row of "
+        f"Approximate: Gibbs sampling of labels that obey the rules, {size} chains per row of "
         f"{_CONSTRAINED_SWEEPS} sweeps each from draws of independent labels that obey."
     )
     return drawn(joint, rules, codes, log_weights, log_mass, best, how), log_mass

@@ -1,4 +1,4 @@
-"""Has the sampler converged? Split R-hat, effective sample size and flips a sweep."""
+"""Has the sampler converged? Split R-hat, effective sample size and flips per sweep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colabel.core.arrays import Array
 
-SUSPICIOUS = 1.05  # R-hat above which chains are commonly not trusted
+SUSPICIOUS = 1.05  # chains with a larger R-hat are commonly not trusted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,7 +24,7 @@ class GibbsDiagnostics:
     names : tuple of d str
         The labels.
     n_samples : int
-        Targets a row: chains times kept sweeps.
+        Samples per row: chains times kept sweeps.
     r_hat : (n, d) array
         Split R-hat of each label: between-chain against within-chain variance, each chain cut
         in two. Near 1 when the halves agree; above about 1.05 sample longer. A label that never
@@ -39,7 +39,7 @@ class GibbsDiagnostics:
     >>> import numpy as np
     >>> frozen = np.zeros((1, 2, 100, 1), dtype=int)  # one row, two chains of 100 sweeps, one label
     >>> print(diagnose(("a",), frozen, (2,)).to_text())
-    1 row, 1 label, 200 samples a row. R-hat above 1.05: 0.0 % of rows and labels.
+    1 row, 1 label, 200 samples per row. R-hat above 1.05: 0.0 % of rows and labels.
     label  R-hat worst  median  ESS least  median  flips/sweep
     a            1.000   1.000        200     200        0.000
     """
@@ -51,12 +51,12 @@ class GibbsDiagnostics:
     flips: Array
 
     def to_text(self) -> str:
-        """Return a table with one line a label: the worst row and the median row."""
+        """Return a table with one line per label: the worst row and the median row."""
         n_rows, n_labels = self.r_hat.shape
         plural = ("row" if n_rows == 1 else "rows", "label" if n_labels == 1 else "labels")
         share = float((self.r_hat > SUSPICIOUS).mean()) if self.r_hat.size else 0.0
         lines = [
-            f"{n_rows} {plural[0]}, {n_labels} {plural[1]}, {self.n_samples} samples a row. "
+            f"{n_rows} {plural[0]}, {n_labels} {plural[1]}, {self.n_samples} samples per row. "
             f"R-hat above {SUSPICIOUS}: {100 * share:.1f} % of rows and labels."
         ]
         if not n_rows:
@@ -84,7 +84,7 @@ def diagnose(
     for i, size in enumerate(cardinalities):
         traces = np.moveaxis(samples[..., i], 0, -1)  # (chains, sweeps, n)
         ess[:, i] = np.inf
-        # A value is in or not: ranks of two numbers are an affine map of them, so the
+        # A trace has the values 0 and 1, and ranks of two numbers are an affine map of them: the
         # rank-normalised (bulk) figures of a trace of 0 and 1 are the plain ones.
         for value in range(1, size) if size == 2 else range(size):
             indicator = (traces == value).astype(np.float64)

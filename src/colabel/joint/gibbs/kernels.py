@@ -340,7 +340,7 @@ def log_transition(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def log_mean_exp(values: Array) -> float:
-    """Log of the mean of exp(values) (m,), of which some may be -inf."""
+    """Log of the mean of exp(values) (m,); some of the values may be -inf."""
     top = -np.inf
     for value in values:
         top = max(top, value)

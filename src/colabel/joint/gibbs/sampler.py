@@ -53,7 +53,7 @@ class Conditionals(Protocol):
         ...
 
     def log_prob(self, labels: Codes, i: int) -> Array:
-        """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for m label vectors (m, n, d) a row.
+        """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for m label vectors (m, n, d) per row.
 
         The entry of label i itself must not matter.
         """
@@ -208,7 +208,7 @@ class GibbsOptions:
     n_best : int
         Number of samples with the highest product of conditionals that decide.
     n_chains : int
-        Independent chains a row; the samples of all count.
+        Independent chains per row; the samples of all chains count.
     """
 
     burn_in: int = 100
@@ -283,7 +283,7 @@ def run(
     if queries is None:
         queries = np.empty((n_rows, 0, n_labels), dtype=np.int32)
     # Two algorithms, not two kinds of one: compiled loops read the arrays of linear conditionals,
-    # label by label; others are objects, asked about one label of all rows at once.
+    # label by label; others are objects, evaluated for one label of all rows at once.
     linear = model.compiled if isinstance(model, LinearConditionals) else model
     parts = []
     for part in row_slices(n_rows, numbers_at_once, plan.n_chains * plan.n_sweeps * n_labels):

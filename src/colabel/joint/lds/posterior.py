@@ -168,7 +168,7 @@ class LDSPosterior(ListsByChunks):
 
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
         if self.inference != "exact":
-            self._climbed  # noqa: B018 - found once, before the threads ask for it
+            self._climbed  # noqa: B018 - computed once, before the threads need it
         return super()._by_chunks(work)
 
 
@@ -177,7 +177,7 @@ def chosen_inference(
 ) -> Inference:
     """Return how to answer for labels of these sizes and so many values of all features.
 
-    What is unknown or too large is refused.
+    Raises ValueError if the name is unknown or the tables would be too large.
     """
     check_choice("inference", inference, get_args(Inference))
     n_vectors = math.prod(cardinalities)

@@ -1,4 +1,4 @@
-"""Joints that write their label vectors out, with a weight each."""
+"""Joints that write out their label vectors, each with a weight."""
 
 from colabel.joint.vectors.vector_list import ListsByChunks, VectorList, WrittenOut
 

@@ -27,7 +27,7 @@ from colabel.joint.user_terms import fill_impossible, impossible_evidence, merge
 from colabel.labels import MISSING, LabelSpace, all_vectors
 from colabel.rules import CompiledRules
 
-_SORTED_WHOLE = 64  # lists so short are sorted without looking for their best first
+_SORTED_WHOLE = 64  # lists up to this length are sorted whole, not only their best entries
 
 
 def row_of_entries(indptr: Indices) -> Indices:
@@ -120,14 +120,14 @@ def drawn_entries(prob: Array, indptr: Indices, uniform: Array) -> Indices:
     total = cumulated[indptr[1:] - 1]
     target = before[:, None] + uniform * (total - before)[:, None]
     entries = np.searchsorted(cumulated, target, side="right")
-    # rounding may carry a number past the row's ends: its first or last possible entry is meant
+    # rounding may carry a number past the row's ends: then its first or last possible entry counts
     first = np.searchsorted(cumulated, before, side="right")
     last = np.searchsorted(cumulated, total, side="left")
     inside: Indices = np.clip(entries, first[:, None], last[:, None])
     return inside
 
 
-_FAR = 1e3  # from zero, of log-weights: their sums lose digits there
+_FAR = 1e3  # log-weights farther from zero than this lose digits when they are summed
 
 
 class VectorList(Joint):
@@ -241,7 +241,7 @@ class VectorList(Joint):
     def of_shared_and_own(
         cls, space: LabelSpace, shared: Codes, own: Codes, log_weights: Array
     ) -> Self:
-        """Make a joint of vectors that all rows have and vectors of each row, all different.
+        """Make a joint of vectors that all rows share and vectors of single rows, all different.
 
         For library code: nothing is checked, and a row may have no vector of positive weight.
 
@@ -292,7 +292,11 @@ class VectorList(Joint):
         log_weights: Array,
     ) -> None:
         codes = _checked_vectors(space, vectors)
-        _check_weights(log_weights)
+        wrong = log_weights[~(log_weights < np.inf)]  # also true of NaN
+        if wrong.size:
+            raise ValueError(
+                f"log_weights must be finite, or -inf for no weight at all, but one is {wrong[0]}."
+            )
         as_one, first, copy_of = np.unique(as_bytes(codes), return_index=True, return_inverse=True)
         if len(as_one) < len(codes):
             codes, indices = codes[first], copy_of.ravel()[indices]
@@ -321,8 +325,8 @@ class VectorList(Joint):
             indptr = kept_entries(possible, indptr)
             indices, log_weights = indices[possible], log_weights[possible]
         self.indptr, self.indices = indptr, indices
-        # Beside weights of 1e9 their log-total is known to 1e-7 only: the row's largest goes first.
-        # Weights that are log-probabilities already are left as they are.
+        # The log-total of weights near 1e9 is accurate to 1e-7 only, so subtract the largest first.
+        # Weights that already are log-probabilities stay as they are.
         largest = row_max(log_weights, indptr)
         shift = np.where(np.isfinite(largest) & (np.abs(largest) > _FAR), largest, 0.0)
         shifted = log_weights - shift[self._row]
@@ -366,7 +370,7 @@ class VectorList(Joint):
     def _size_marginals(self) -> SizeMarginals:
         n_sizes = self.space.n_labels + 1
         size = self.vectors.sum(axis=1)[self.indices]
-        # a matrix whose rows are (row of the batch, size): times the vectors it sums both at once
+        # the rows of this matrix are pairs (row of the batch, size): one product sums over both
         cell = self._row * n_sizes + size
         shape = self.n_rows * n_sizes, len(self.vectors)
         weight = sp.csr_array((np.exp(self.log_weights), (cell, self.indices)), shape=shape)
@@ -489,7 +493,7 @@ class VectorList(Joint):
         return self._with(indptr, self.indices[entries], self._given_weights(entries))
 
     def _given_weights(self, entries: Indices) -> Array:
-        """Log-weights of some entries as they were given, for those left to be told apart."""
+        """Log-weights of some entries as they were given, so that small differences are kept."""
         if self._far_weights is not None:
             return self._far_weights[entries]
         weights: Array = self.log_weights[entries] + self.log_total[self._row[entries]]
@@ -510,7 +514,7 @@ class VectorList(Joint):
         return self._with(indptr, self.indices[entries], self._given_weights(entries))
 
     def reweighted(self, log_weights: Array) -> VectorList:
-        """Return the same lists with other weights (N,), an entry each.
+        """Return the same lists with other weights (N,), one per entry.
 
         For library code: nothing is checked, and an entry of weight zero leaves the list.
         """
@@ -536,14 +540,6 @@ def _checked_vectors(space: LabelSpace, vectors: ArrayLike) -> Codes:
             "one; space.encode turns label values into codes."
         )
     return np.ascontiguousarray(codes, dtype=np.int32)
-
-
-def _check_weights(log_weights: Array) -> None:
-    wrong = log_weights[~(log_weights < np.inf)]  # also true of NaN
-    if wrong.size:
-        raise ValueError(
-            f"log_weights must be finite, or -inf for no weight at all, but one is {wrong[0]}."
-        )
 
 
 def _check_lists(
@@ -595,10 +591,10 @@ class ListsByChunks(Joint):
 
     @abstractmethod
     def _list(self, chunk: slice) -> VectorList:
-        """Return the lists of some rows, as if nothing were known."""
+        """Return the lists of some rows, without any evidence."""
 
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
-        """Return ``work(list, rows)`` of some rows after the other, in their order."""
+        """Return ``work(list, rows)`` for one chunk of rows after the other, in order."""
 
         def done(chunk: slice) -> Answer:
             listed, evidence = self._list(chunk), self._evidence[chunk]
