@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from dataclasses import replace
 
@@ -27,6 +26,7 @@ from colabel.comparing import (
 from colabel.comparing.comparison import made_models
 from colabel.comparing.held_out import HeldOut
 from colabel.comparing.result import COMPARED
+from colabel.core.journal import to_bytes
 from colabel.decide.decisions import tuned_threshold
 from colabel.labels import LabelSpace
 from colabel.report import comparison_html
@@ -393,10 +393,7 @@ def test_damaged_answers_are_worked_out_again(rare, tmp_path, harm):
 
 def _other_rows() -> bytes:
     """An answer about three rows."""
-    written = io.BytesIO()
-    codes = np.zeros((3, 2), dtype=np.int32)
-    np.savez(written, seconds=0.0, codes=codes)
-    return written.getvalue()
+    return to_bytes(({"codes": np.zeros((3, 2), dtype=np.int32)}, {}, 0.0))
 
 
 def test_another_seed_does_not_take_the_answers(rare, tmp_path):

@@ -11,9 +11,7 @@ from colabel.comparing.evaluating import Evaluation as Evaluation
 from colabel.comparing.evaluating import evaluate as evaluate
 from colabel.comparing.evaluating import evaluate_table as evaluate_table
 from colabel.comparing.held_out import Ask as Ask
-from colabel.comparing.held_out import Fitted as Fitted
 from colabel.comparing.held_out import HeldOut as HeldOut
-from colabel.comparing.held_out import Method as Method
 from colabel.comparing.held_out import Task as Task
 from colabel.comparing.held_out import answer as answer
 from colabel.comparing.held_out import cross_validate as cross_validate
@@ -33,7 +31,6 @@ __all__ = [
     "Evaluation",
     "HeldOut",
     "Measure",
-    "Method",
     "ModelResult",
     "TableComparison",
     "Task",

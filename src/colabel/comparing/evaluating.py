@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
-from colabel.comparing.held_out import Ask, Fitted, HeldOut, Task, answer
+from colabel.comparing.held_out import HeldOut, Task, answer
 from colabel.comparing.result import MEASURES, plain
 from colabel.core.arrays import Array, Codes
 from colabel.labels import MISSING, LabelSpace
@@ -146,7 +146,7 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
     inner = model_inside(model)
     space = getattr(inner, "label_space_", None)
     task = Task(X, Y, *_every_value(space, Y, label_names))
-    held_out = answer(Fitted(model), task, np.arange(len(task.codes)), Ask(joint=False))
+    held_out = answer(model, task, np.arange(len(task.codes)))
     n_unseen = 0 if held_out.log_prob is None else int(np.isneginf(held_out.log_prob).sum())
     # standard errors by the jackknife: all measures again without each of some parts of the rows
     values = _measured(held_out)
