@@ -41,7 +41,7 @@ def run(*arguments):
 def test_audit_names_rows_as_the_table_has_them(spoiled, tmp_path):
     table, wrong, names = spoiled
     found, page, fixed = tmp_path / "audit.csv", tmp_path / "audit.html", tmp_path / "fixed.csv"
-    options = ["--cv", 3, "-o", found, "--html", page, "--fix", fixed, "--at-least", 0.9]
+    options = ["--cv", 3, "-o", found, "--html", page, "--fix", fixed, "--explain", 5]
     said = run("audit", table, "-l", ",".join(names), *options)
     assert "labels look wrong (between" in said
     assert "1 rows without any label were left out" in said or "1 row" in said
@@ -79,7 +79,7 @@ def test_tags_are_corrected_in_their_own_form(tmp_path, encoding):
     header = ",".join(["tags", *(f"p{i}" for i in range(64)), "note"])
     table.write_text("\n".join([header, *lines]), encoding)
     options = ["--drop", "note", "--cv", 2, "-o", tmp_path / "a.csv", "--fix", fixed]
-    run("audit", table, "-l", "tags", *options)
+    run("audit", table, "-l", "tags", *options, "-m", "mlknn", "--explain", 0)
     after = list(csv.DictReader(fixed.open(encoding="utf-8")))
     assert [len(row["note"]) for row in after] == [1, 1, 1, 200_001, *[1] * 196]
     for number, row in enumerate(after):
@@ -104,7 +104,7 @@ def test_class_variables_with_holes_are_audited_by_groups_and_corrected(tmp_path
         for i, (v, s, w) in enumerate(zip(value, size, wide, strict=True))
     ]
     table.write_text("\n".join(["patient,value,size,wide", *lines]))
-    labels = ["-l", "size,wide", "--groups", "patient", "--cv", 3]
+    labels = ["-l", "size,wide", "--groups", "patient", "--cv", 3, "-m", "pcc", "--explain", 10]
     said = run("audit", table, *labels, "-o", found, "--fix", fixed, "--at-least", 0.8)
     assert "against it" in said
     first = next(csv.DictReader(found.open()))

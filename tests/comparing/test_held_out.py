@@ -129,11 +129,10 @@ def test_what_is_not_asked_is_not_worked_out(task):
     np.testing.assert_array_equal(kept.joint.mode(), found.codes)
 
 
-def test_many_rows_are_answered_in_parts(task, monkeypatch):
+def test_many_rows_are_answered_in_parts(task):
     fitted, _ = learn(BinaryRelevance(C=1.0), task, TRAIN)
     whole = answer(fitted, task, TEST)
-    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
-    parts = answer(fitted, task, TEST)
+    parts = answer(fitted, task, TEST, Ask(rows_at_once=7))
     for name in ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name))
 

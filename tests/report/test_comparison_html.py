@@ -41,7 +41,7 @@ def summary(data):
 
 @pytest.fixture(scope="module")
 def report(summary, found):
-    return comparison_html(summary, found)
+    return comparison_html(found)
 
 
 def test_well_formed_and_whole(report):
@@ -76,7 +76,7 @@ def test_nothing_is_fitted_while_it_is_drawn(found, summary, report, monkeypatch
 
     monkeypatch.setattr(LabelClassifier, "fit", refuse)
     monkeypatch.setattr(JointClassifier, "joint", refuse)
-    assert comparison_html(summary, found) == report
+    assert comparison_html(found) == report
 
 
 def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
@@ -86,7 +86,7 @@ def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
     file.write_text("\n".join(["size,grade,big", *lines]) + "\n")
     data = load_table(TableRequest(file, ["grade", "big"]))
     found = compare(data, models=["ctbn"], cv=3)
-    page = comparison_html(summarise(data), found)
+    page = comparison_html(found)
     assert 'class="edge ' not in page
     for edge in found.graph["edges"]:
         assert f'<td data-key="{edge["nats"]!r}">{edge["nats"]:.3f}'.replace(">0.", ">.") in page
@@ -95,7 +95,7 @@ def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
 def test_of_a_model_without_a_graph_it_is_said_so(data, summary):
     """Also where it stands behind features, which have no graph either."""
     found = compare(data, models=["forest+br"], cv=2)
-    text = " ".join(Page(comparison_html(summary, found)).text.split())
+    text = " ".join(Page(comparison_html(found)).text.split())
     assert "ForestFeatures + BinaryRelevance finds no two labels that say anything of" in text
     assert "Take ForestFeatures + BinaryRelevance --model forest+br" in text
 

@@ -31,7 +31,6 @@ WRONG_USE = 2  # a command, file, column or value that cannot work
 MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not there; or results
 INTERRUPTED = 130
 
-SCREEN = "the screen: the first rows, or CSV for another program"
 _SHOWN = 20  # rows on a screen
 _CELLS = 30  # columns that are shown of a row
 
@@ -132,8 +131,21 @@ def opt(metavar: str, help: str, *names: str, default: str | bool = True, **more
     return typer.Option(*names, metavar=metavar or None, help=help, show_default=default, **more)
 
 
-def _columns(help: str, *names: str) -> Any:
+def columns_option(help: str, *names: str) -> Any:
+    """Return an option that names columns."""
     return opt("COLUMNS", help, *names, default=False)
+
+
+def answers_option(more: str = "") -> Any:
+    """Return the option of the file that answers go to; "-" is standard output, too."""
+    return opt(
+        "FILE",
+        f"A .csv, .csv.gz or .parquet file{more}.",
+        "--output",
+        "-o",
+        default="the screen: the first rows, or CSV for another program",
+        callback=lambda file: None if file is None or str(file) == "-" else file,
+    )
 
 
 def _needed_labels(ctx: typer.Context, value: list[str]) -> list[str]:
@@ -155,8 +167,8 @@ _LabelColumns = Annotated[
     list[str],
     opt("COLUMNS", _LABELS, "--labels", "-l", default=False, callback=_needed_labels),
 ]
-Keep = Annotated[list[str], _columns(_KEEP)]
-Known = Annotated[list[str], _columns(_KNOWN, "--given")]
+Keep = Annotated[list[str], columns_option(_KEEP)]
+Known = Annotated[list[str], columns_option(_KNOWN, "--given")]
 Folds = Annotated[int, opt("N", "Folds of the cross-validation.", "--cv")]
 Seed = Annotated[int, opt("N", "Seed.", min=0, max=2**32 - 1)]
 Trust = Annotated[bool, opt("", _TRUST, "--trust")]
@@ -210,9 +222,9 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "table": (TableFile, inspect.Parameter.empty),
     "labels": (_LabelColumns, []),
     "separator": (Annotated[str | None, opt("CHAR", _SEPARATOR, default=False)], None),
-    "drop": (Annotated[list[str], _columns("Columns to leave out.")], []),
-    "category": (Annotated[list[str], _columns("Columns that are categories.")], []),
-    "text": (Annotated[list[str], _columns("Columns of text.")], []),
+    "drop": (Annotated[list[str], columns_option("Columns to leave out.")], []),
+    "category": (Annotated[list[str], columns_option("Columns that are categories.")], []),
+    "text": (Annotated[list[str], columns_option("Columns of text.")], []),
     "missing": (Annotated[list[str], opt("TEXT", _MISSING, default=False)], []),
     "delimiter": (Annotated[str, opt("CHAR", "Of a CSV file.", default="found out")], ""),
     "decimal": (Annotated[str, opt("CHAR", _DECIMAL, default="found out")], ""),

@@ -18,7 +18,7 @@ from colabel.core.files import check_not_input
 from colabel.core.progress import columns, row_counter
 
 if TYPE_CHECKING:
-    from colabel.tables import Frame, Predictor, TableModel
+    from colabel.tables import Frame, TableModel
 
 _DECISION = "subset, hamming, f1, micro_f1, macro_f1 or jaccard: what labels are chosen for."
 _COVERAGE = (
@@ -26,7 +26,6 @@ _COVERAGE = (
     " sure; for a model fitted with --conformal."
 )
 
-_ANSWERS = "A .csv, .csv.gz or .parquet file"
 _LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
 
 _LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
@@ -45,10 +44,7 @@ def predict(
     model: ui.ModelFile,
     table: ui.TableParts,
     options: ui.Reading,
-    output_file: Annotated[
-        Path | None,
-        ui.opt("FILE", f"{_ANSWERS}, or a folder.", "--output", "-o", default=ui.SCREEN),
-    ] = None,
+    target: Annotated[Path | None, ui.answers_option(", or a folder")] = None,
     top_k: Annotated[
         int, ui.opt("K", "Also the K most probable label sets of each row.", min=0)
     ] = 0,
@@ -88,7 +84,6 @@ def predict(
     """
     from colabel import tables
 
-    target = _answer_file(output_file)
     if as_json and target is None:
         raise tables.TableError("--json prints a summary: say with -o where the predictions go.")
     parts = tables.find_parts(table)
@@ -129,7 +124,7 @@ def predict(
                 folder.finish(part, own)
     seconds = time.perf_counter() - started
     if as_json:
-        found = {"rows": n_rows, "seconds": seconds, "file": str(output_file), "columns": header}
+        found = {"rows": n_rows, "seconds": seconds, "file": str(target), "columns": header}
         ui.output().print_json(json.dumps(found))
     elif not quiet:
         where = f" to {target}" if target else ""
@@ -138,19 +133,12 @@ def predict(
         ui.say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
 
 
-def _answer_file(given: Path | None) -> Path | None:
-    """The file that is meant, None for standard output; "-" is that too."""
-    return None if given is None or str(given) == "-" else given
-
-
 @ui.command
 def ask(
     model: ui.ModelFile,
     table: ui.TableFile,
     options: ui.Reading,
-    output_file: Annotated[
-        Path | None, ui.opt("FILE", f"{_ANSWERS}.", "--output", "-o", default=ui.SCREEN)
-    ] = None,
+    target: Annotated[Path | None, ui.answers_option()] = None,
     loss: Annotated[str | None, ui.opt("LOSS", _LOSS, default="the model's decision")] = None,
     top: Annotated[int, ui.opt("N", "How many labels to name.", min=1)] = 1,
     known: ui.Known = [],
@@ -174,7 +162,6 @@ def ask(
     """
     from colabel import tables
 
-    target = _answer_file(output_file)
     if target is not None:
         tables.predicting.check_ending(target)
         check_not_input(target, table, model)
@@ -224,7 +211,7 @@ def evaluate(
     fitted = ui.load_table_model(model, trust=trust)
     scores = comparing.evaluate_table(fitted, tables.open_table(table, options))
     if page is not None:
-        report.write_evaluation_html(page, scores, f"{model.name} on {table.name}")
+        report.write_page(page, report.evaluation_html(scores, f"{model.name} on {table.name}"))
     console = ui.output()
     if as_json:
         console.print_json(scores.to_json())
@@ -303,8 +290,14 @@ def explain(
         )
     asked = tables.PredictionRequest(given=known)
     predictor = tables.Predictor(fitted, tables.open_table(table, options), asked)
-    around, place = _find_row(predictor, row)
-    own = around.rows(slice(place, place + 1))
+    n_before = 0
+    for around in predictor.frames():
+        if row <= n_before + around.n_rows:
+            break
+        n_before += around.n_rows
+    else:
+        raise tables.TableError(f"{table} has {n_before} rows, so no row {row}.")
+    own = around.rows(slice(row - n_before - 1, row - n_before))
     why = explain_row(predictor.joint(own, row), n_runners_up=top_k)
     if against is not None:
         other = tables.open_table(against, options)
@@ -327,7 +320,8 @@ def explain(
                 own, background=around, given=facts or None, labels=chosen or None
             )
     if page is not None:
-        report.write_explanation_html(page, why, evidence, f"{table.name}, row {row}")
+        html = report.explanation_html(why, evidence, f"{table.name}, row {row}")
+        report.write_page(page, html)
     if as_json:
         extra = {} if evidence is None else {"evidence": evidence.to_dict()}
         console.print_json(json.dumps({"row": row, **why.to_dict(), **extra}))
@@ -399,18 +393,6 @@ def _explain_overall(console: Console, model: TableModel, source: Any, *, as_jso
             kind = "attract" if change > 0 else "repel" if change < 0 else ""
             shown.add_row(*ends, f"{edge['nats']:.3f}", kind)
         console.print(shown if found.graph["edges"] else "None do.")
-
-
-def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
-    """Return the part of the table that has a row, which counts from 1, and its place there."""
-    from colabel.tables import TableError
-
-    start = 1
-    for frame in predictor.frames():
-        if row < start + frame.n_rows:
-            return frame, row - start
-        start += frame.n_rows
-    raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
 
 
 @ui.command
@@ -489,7 +471,7 @@ def explore(
     inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside
     rules = Rules.parse(getattr(inside, "rules_", "")).compiled(joint.space)
     explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph, rules)
-    report.write_exploration_html(page, explored, f"{table.name}: ask the joint")
+    report.write_page(page, report.exploration_html(explored, f"{table.name}: ask the joint"))
     ui.say(
         f"{page} shows {len(found):,} rows with {explored.n_vectors:,} label sets, which hold "
         f"{explored.listed_text} of a row's probability on average.",

@@ -106,7 +106,7 @@ def compare(
       [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
     """
     from colabel import comparing, tables
-    from colabel.report import text, write_comparison_html
+    from colabel.report import comparison_html, text, write_page
     from colabel.rules import Rules
     from colabel.tables.loading import column_of
 
@@ -116,10 +116,9 @@ def compare(
     check_not_input(report, table)
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
-    summary = tables.summarise(data)
     console = ui.output()
     if not (quiet or as_json):
-        text.show_summary(console, summary)
+        text.show_summary(console, tables.summarise(data))
         if most is not None and data.features.n_rows > most:
             console.print(
                 f"  [yellow]![/yellow] Compared on {most:,} of these rows, drawn at random:"
@@ -154,9 +153,9 @@ def compare(
 
     command = _fit_command(request, comparison, weights, rules)
     if report is not None:
-        write_comparison_html(report, summary, comparison, command)
+        write_page(report, comparison_html(comparison, command))
     if as_json:
-        found = {"table": summary.to_dict(), **comparison.to_dict()}
+        found = {"table": comparison.summary.to_dict(), **comparison.to_dict()}
         console.print_json(json.dumps({**found, "report": str(report) if report else None}))
         return
     text.show_scores(console, comparison.results, comparison.n_folds, comparison.measure)
@@ -188,17 +187,15 @@ def watched(
     The last one is left in `reached`. On a terminal it also says what is at work, and how long the
     rest will take.
     """
-    console, printed = ui.messages(), set[str]()
+    console = ui.messages()
     moving = console.status("") if console.is_terminal and not quiet else nullcontext()
     with moving as status:
 
         def watch(progress: Progress) -> None:
             if reached is not None:
                 reached[:] = [progress]
-            for name in progress.finished:
-                if name not in printed and not quiet:
-                    console.print(progress.line(name), markup=False, soft_wrap=True)
-                printed.add(name)
+            for line in () if quiet else progress.news():
+                console.print(line, markup=False, soft_wrap=True)
             if status is not None and progress.left:
                 (name, fold), seconds = progress.left[0], progress.seconds_left
                 n_parts = len(progress.parts)
@@ -229,27 +226,23 @@ def _fit_command(
     request: TableRequest, comparison: TableComparison, weights: str, rules: Path | None
 ) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
-    options, decision = request.options, comparison.decided_by
     model, ruled, _ = comparison.recommended.partition(", ruled")
-    several = {
-        "--labels": request.labels,
-        "--drop": [name for name in request.drop if name != weights],
-        "--category": request.category,
-        "--text": request.text,
-        "--missing": options.missing,
-    }
-    single = {
-        "--separator": request.separator,
-        "--delimiter": options.delimiter or None,
-        "--decimal": options.decimal or None,
-        "--encoding": options.encoding if options.encoding != "utf-8" else None,
-        "--weights": weights or None,
-        "--model": model,
-        "--rules": str(rules) if ruled else None,
+    said: dict[str, Any] = {
+        **vars(request),
+        **vars(request.options),
+        "drop": [name for name in request.drop if name != weights],
+        "weights": weights,
+        "model": model,
+        "rules": rules if ruled else None,
     }
     words = ["colabel", "fit", str(request.path)]
-    words += [word for name, own in several.items() for value in own for word in (name, value)]
-    words += [word for name, own in single.items() if own is not None for word in (name, own)]
+    of_table = "labels", "drop", "category", "text", "missing", "separator", "delimiter"
+    for name in (*of_table, "decimal", "encoding", "weights", "model", "rules"):
+        values = said[name] if isinstance(said[name], list | tuple) else [said[name]]
+        for value in values:
+            if value and (name, value) != ("encoding", "utf-8"):
+                words += [f"--{name}", str(value)]
+    decision = comparison.decided_by
     if decision == "thresholds":
         words.append("--thresholds")
     elif decision != "subset":
@@ -306,24 +299,19 @@ def audit(
     with ui.working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
         found = comparing.audit_table(data, model, cv, seed, known, own, explain)
-    cells = found.worst_labels[:most]
-    rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
-    names = [found.space.names[i] for i in at]
-    listed: dict[str, Any] = {
-        "row": rows,
-        "label": names,
-        "given": [str(value) for value in found.values_at(found.codes, cells)],
-        "probability": found.probability[cells[:, 0], at],
-        "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
-        "wrong": found.wrong[cells[:, 0], at],
-        "gain": found.log_odds[cells[:, 0], at],
-        "against": [found.against(*cell) for cell in cells.tolist()],
-        "surprise": found.surprise[cells[:, 0]],
+    listed = found.listed(most)
+    rows = listed["row"]
+    listed |= {
+        "row": data.row_numbers[rows] + 1,
+        "given": list(map(str, listed["given"])),
+        "suggestion": list(map(str, listed["suggestion"])),
+        "surprise": found.surprise[rows],
     }
     with tables.answers_written(output_file) as write:
         write(pa.table(listed))
     if page is not None:
-        report.write_audit_html(page, found, data.row_numbers, partial(_row_cells, data), most)
+        cells = partial(_row_cells, data)
+        report.write_page(page, report.audit_html(found, data.row_numbers, cells, most))
     n_changed = None if fix is None else _write_fixed(fix, request, data, found, at_least)
     n_wrong = found.n_wrong()
     if as_json:
@@ -347,7 +335,7 @@ def audit(
     console.print(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. {output_file} "
-        f"lists {len(cells):,} labels, the most suspicious first.",
+        f"lists {len(rows):,} labels, the most suspicious first.",
         markup=False,
         soft_wrap=True,
     )

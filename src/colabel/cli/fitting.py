@@ -138,8 +138,9 @@ def fit(
             show_summary(console, found)
 
     started = time.perf_counter()
-    in_parts = bool(workers or cluster or checkpoint or len(parts) > 1)
-    if in_parts or (is_large([part for part in parts if part.exists()]) and fits_parts(estimator)):
+    fits_parts = getattr(estimator, "fits_chunks", False)
+    in_parts = workers or cluster or checkpoint or len(parts) > 1
+    if in_parts or (fits_parts and is_large([part for part in parts if part.exists()])):
         if weights:
             raise tables.TableError("--weights is for tables that are read as a whole.")
         if not quiet:
@@ -247,7 +248,7 @@ def _fit_parts(
     require("dask", "A table in parts")
     if cluster or workers:
         require("distributed", "A cluster")
-    if not fits_parts(estimator):
+    if not getattr(estimator, "fits_chunks", False):
         raise TableError(
             f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample"
             " of the rows, or another model, such as ctbn."
@@ -353,11 +354,6 @@ def _client(cluster: str, workers: int) -> Iterator[Any]:
                 f"worker {cluster})."
             ) from error
         yield client
-
-
-def fits_parts(estimator: Any) -> bool:
-    """Whether a model learns from a table in parts."""
-    return bool(getattr(estimator, "fits_chunks", False))
 
 
 def _silence(*packages: str) -> None:

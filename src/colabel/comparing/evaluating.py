@@ -257,24 +257,19 @@ def _rankings(held_out: HeldOut) -> dict[str, float]:
 
 def _label_scores(held_out: HeldOut) -> list[LabelScores]:
     """Scores of each 0/1 label, or of each value of the class variables."""
-    scores_of_labels = []
-    space, marginals = held_out.space, held_out.marginals
-    for i, (name, values) in enumerate(zip(space.names, space.classes, strict=True)):
-        known = held_out.true[:, i] != MISSING
-        for code in [1] if space.is_indicator else range(len(values)):
-            true, said = (own[known, i] == code for own in (held_out.true, held_out.codes))
-            precision, recall, f1, _ = precision_recall_fscore_support(
-                true, said, average="binary", zero_division=np.nan
-            )
-            asked = np.full(len(true), True) if space.is_indicator else said
-            mean = error = math.nan
-            if marginals is not None and asked.any():
-                probability = marginals[known, i][asked]
-                mean, error = float(probability.mean()), _gap(probability, true[asked])
-            title = name if space.is_indicator else f"{name}={values[code]}"
-            scores = float(precision), float(recall), float(f1)
-            scores_of_labels.append(LabelScores(title, int(true.sum()), *scores, mean, error))
-    return scores_of_labels
+    scores = []
+    for name, true, decided, marginals in held_out.each_value():
+        precision, recall, f1, _ = precision_recall_fscore_support(
+            true, decided, average="binary", zero_division=np.nan
+        )
+        asked = np.full(len(true), True) if held_out.space.is_indicator else decided
+        mean = error = math.nan
+        if marginals is not None and asked.any():
+            probability = marginals[asked]
+            mean, error = float(probability.mean()), _gap(probability, true[asked])
+        figures = float(precision), float(recall), float(f1), mean, error
+        scores.append(LabelScores(name, int(true.sum()), *figures))
+    return scores
 
 
 def _gap(probability: Array, true: Array, n_bins: int = 10) -> float:

@@ -37,8 +37,6 @@ from colabel.tables import Frame, TableError
 
 # What a model is shown before its time is taken.
 _WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
-# Rows whose joint is held at once: it may be many times larger than they are.
-_ROWS_AT_ONCE = 1 << 14
 _MOST_STRATIFIED = 20_000  # rows; stratifying more takes longer than it is worth
 
 Folds = Sequence[tuple[Indices, Indices]]
@@ -144,6 +142,20 @@ class HeldOut:
         """The answers about rows that lack no label."""
         return self.some(np.flatnonzero((self.true != MISSING).all(axis=1)))
 
+    def each_value(self) -> Iterator[tuple[str, Flags, Flags, Array | None]]:
+        """Give each 0/1 label, or each value of the class variables, in the rows that know it.
+
+        Its name, where it is true and where it was decided for, (k,), and the marginals (k,) of
+        these rows.
+        """
+        for i, (name, values) in enumerate(zip(self.space.names, self.space.classes, strict=True)):
+            known = self.true[:, i] != MISSING
+            marginals = None if self.marginals is None else self.marginals[known, i]
+            for code in (1,) if self.space.is_indicator else range(len(values)):
+                title = name if self.space.is_indicator else f"{name}={values[code]}"
+                true, decided = self.true[known, i] == code, self.codes[known, i] == code
+                yield title, true, decided, marginals
+
     def some(self, rows: Indices) -> HeldOut:
         """Return the answers about some of the rows, by their place here."""
         return self._each(lambda column: column[rows])
@@ -177,7 +189,8 @@ COLUMNS = "rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_
 class Ask:
     """What is worked out beside the decided labels; each costs time of its own.
 
-    `decisions` are losses under which to decide once more.
+    `decisions` are losses under which to decide once more. Unless the joint is kept, that of
+    `rows_at_once` rows is held: it may be many times larger than the rows.
     """
 
     log_prob: bool = True
@@ -185,6 +198,7 @@ class Ask:
     confidence: bool = True
     decisions: tuple[str, ...] = ()
     joint: bool = False
+    rows_at_once: int = 1 << 14
 
 
 _EVERYTHING = Ask()
@@ -221,7 +235,7 @@ def answer(fitted: Any, task: Task, test: Indices, ask: Ask = _EVERYTHING) -> He
     """Ask a fitted model, or a pipeline or search around one, about rows."""
     started = time.perf_counter()
     model, X = unwrapped(fitted, rows_of(task.X, test))
-    chunks = row_slices(len(test), len(test) if ask.joint else _ROWS_AT_ONCE)
+    chunks = row_slices(len(test), len(test) if ask.joint else ask.rows_at_once)
     first, *others = [_answers(model, X[chunk], test[chunk], task, ask) for chunk in chunks]
     whole = first.in_order(*others) if others else first
     return replace(

@@ -97,6 +97,7 @@ class Progress:
         self.parts = held_out.parts_of(self.models, len(self.folds))
         self.answers: dict[str, dict[int, held_out.HeldOut]] = {name: {} for name in self.models}
         self.failed: dict[str, str] = {}
+        self.told: set[str] = set()
         self.files: dict[held_out.Part, Path] = {}
         if self.store is not None:
             if self.store.exists() and not self.store.is_dir():
@@ -199,6 +200,13 @@ class Progress:
     def finished(self) -> list[str]:
         """Names of the models that are done with every fold."""
         return [name for name, own in self.answers.items() if len(own) == len(self.folds)]
+
+    def news(self) -> Iterator[str]:
+        """Give the line of every model that is done with every fold since the last call."""
+        for name in self.finished:
+            if name not in self.told:
+                self.told.add(name)
+                yield self.line(name)
 
     def line(self, name: str) -> str:
         """Return the most important figures of a model in the folds that are done."""
@@ -361,7 +369,12 @@ def compare(
     where = None if store is None else Path(store)
     limits = (n_jobs, time_limit, where)
     progress = Progress(prepared, task, folds, ask, by, decision, thresholds, *limits)
-    progress.run(verbose if callable(verbose) else _printed(shown=verbose))
+
+    def show(progress: Progress) -> None:
+        for line in progress.news() if verbose else ():
+            sys.stdout.write(f"{line}\n")
+
+    progress.run(verbose if callable(verbose) else show)
 
     results = {name: progress.result(name) for name in prepared if name not in progress.failed}
     if not results or set(results) == {records.BASELINE}:
@@ -395,19 +408,6 @@ def compare(
     )
     progress.forget()
     return found
-
-
-def _printed(*, shown: bool) -> Callable[[Progress], None]:
-    """Print a line for each model that is done."""
-    printed: set[str] = set()
-
-    def watch(progress: Progress) -> None:
-        for name in progress.finished if shown else ():
-            if name not in printed:
-                printed.add(name)
-                sys.stdout.write(f"{progress.line(name)}\n")
-
-    return watch
 
 
 def _calibrated(progress: Progress, model: Pipeline) -> records.ModelResult | None:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from colabel.comparing.result import BASELINE, COMPARED, DECIDED_MEASURES
 from colabel.core.progress import columns
+from colabel.report.pages import counted
 
 if TYPE_CHECKING:
     from colabel.comparing import ModelResult, TableComparison
@@ -27,24 +28,21 @@ def show_summary(console: Console, summary: TableSummary) -> None:
     """Print what was seen in a table: rows, columns by kind, labels with their counts, warnings."""
     n_features = sum(map(len, summary.kinds.values()))
     console.print(
-        f"[bold]{escape(summary.path)}[/bold]: {_counted(summary.n_rows, 'row')}, "
-        f"{_counted(n_features, 'sparse feature' if summary.is_sparse else 'feature')}, "
-        f"{_counted(len(summary.labels), 'label')}",
+        f"[bold]{escape(summary.path)}[/bold]: {counted(summary.n_rows, 'row')}, "
+        f"{counted(n_features, 'sparse feature' if summary.is_sparse else 'feature')}, "
+        f"{counted(len(summary.labels), 'label')}",
         soft_wrap=True,
     )
-    for kind, names in summary.kinds.items():
-        console.print(f"  {len(names):,} of kind {kind}: {escape(_few(names))}")
-    if summary.left_out:
-        reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
-        console.print(f"  {len(reasons):,} left out: {escape(_few(reasons))}")
+    for line in columns_seen(summary):
+        console.print(f"  {escape(line)}")
     if summary.missing_share:
         console.print(f"  {100 * summary.missing_share:.1f} % of the features' cells are empty")
     for label in summary.labels[:_MOST_LABELS]:
         if set(label.counts) <= {"0", "1"}:
             ones, total = label.counts.get("1", 0), max(1, sum(label.counts.values()))
-            said = f"in {_counted(ones, 'row')} ({100 * ones / total:.0f} %)"
+            said = f"in {counted(ones, 'row')} ({100 * ones / total:.0f} %)"
         else:
-            said = _few([f"{value} {count:,}" for value, count in label.counts.items()])
+            said = few([f"{value} {count:,}" for value, count in label.counts.items()])
         console.print(f"  label {escape(label.name)}: {escape(said)}")
     if len(summary.labels) > _MOST_LABELS:
         console.print(f"  and {len(summary.labels) - _MOST_LABELS:,} more labels")
@@ -54,11 +52,21 @@ def show_summary(console: Console, summary: TableSummary) -> None:
         console.print(f"  [yellow]![/yellow] {escape(sentence)}")
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+def columns_seen(summary: TableSummary) -> list[str]:
+    """Write which columns a table has, by kind, and which are left out."""
+    lines = [f"{len(n):,} of kind {kind}: {few(n)}" for kind, n in summary.kinds.items()]
+    if summary.left_out:
+        reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
+        lines.append(f"{len(reasons):,} left out: {few(reasons)}")
+    return lines
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
+    """Write the first of some names.
+
+    >>> few(list("abcdefg"))
+    'a, b, c, d, e, f, …'
+    """
     return ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
 
 
