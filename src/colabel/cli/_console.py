@@ -36,7 +36,7 @@ _CELLS = 30  # columns that are shown of a row
 
 
 class _Console(Console):
-    """Goes on in silence when nobody reads any more, as behind `head`; shows names as they are.
+    """Stays silent when nobody reads any more, as behind `head`; shows names as they are.
 
     Control characters in the names and values of a table are written out: none reaches a terminal.
     """
@@ -109,21 +109,18 @@ _LABELS = (
     "The label columns. A name, a glob ('tag_*'), a list file (@names.txt, @mulan.xml), or a,b,c."
     " Repeatable. A MEKA file needs none: its -C counts them."
 )
-_KEEP = "Columns to keep beside the answers, such as one that names the rows."
+_KEEP = "Columns to copy beside the answers, such as one that names the rows."
 _KNOWN = "Columns of labels already known: named like the labels, 'known_*', or of tags."
-_SEPARATOR = "What separates the tags in a single label column; found out if left away."
-_MISSING = "What else means missing, beside empty, ?, NA, NaN and null."
-_DECIMAL = (
-    "What stands before a fraction in a CSV file, a point or a comma; the other may separate"
-    " thousands."
-)
+_SEPARATOR = "Separator of the tags in a single label column; detected by default."
+_MISSING = "Another text that means missing, beside empty, ?, NA, NaN and null."
+_DECIMAL = "Decimal mark of a CSV file, a point or a comma; the other may separate thousands."
 _TRUST = (
     "Load a classifier in the model that cannot be checked, such as boosting, whose code runs: only"
     " of a file from someone you trust."
 )
-_FORMULAS = "Write texts that a spreadsheet would run (=, +, -, @) without an apostrophe before."
+_FORMULAS = "Write text that a spreadsheet would run (=, +, -, @) without a leading apostrophe."
 _THRESHOLDS = "Predict each label by a threshold of its own, tuned for macro F1."
-_RULES = "Rules on label sets, one per line, that every answer obeys."
+_RULES = "File of rules on label sets, one per line, that every answer obeys."
 
 
 def opt(metavar: str, help: str, *names: str, default: str | bool = True, **more: Any) -> Any:
@@ -226,8 +223,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "category": (Annotated[list[str], columns_option("Columns that are categories.")], []),
     "text": (Annotated[list[str], columns_option("Columns of text.")], []),
     "missing": (Annotated[list[str], opt("TEXT", _MISSING, default=False)], []),
-    "delimiter": (Annotated[str, opt("CHAR", "Of a CSV file.", default="found out")], ""),
-    "decimal": (Annotated[str, opt("CHAR", _DECIMAL, default="found out")], ""),
+    "delimiter": (Annotated[str, opt("CHAR", "Delimiter of a CSV file.", default="detected")], ""),
+    "decimal": (Annotated[str, opt("CHAR", _DECIMAL, default="detected")], ""),
     "encoding": (Annotated[str, opt("NAME", "Encoding of a text file.")], "utf-8"),
 }
 if TYPE_CHECKING:
@@ -314,7 +311,7 @@ def _sentence(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
         return "Stopped; nothing was written.", INTERRUPTED
     if isinstance(error, MemoryError):
-        return "The memory does not suffice: use fewer rows or fewer columns.", WRONG_USE
+        return "There is not enough memory: use fewer rows or fewer columns.", WRONG_USE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}.", WRONG_USE

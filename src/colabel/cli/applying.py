@@ -20,16 +20,16 @@ from colabel.core.progress import columns, row_counter
 if TYPE_CHECKING:
     from colabel.tables import Frame, TableModel
 
-_DECISION = "subset, hamming, f1, micro_f1, macro_f1 or jaccard: what labels are chosen for."
+_DECISION = "The loss to minimise: subset, hamming, f1, micro_f1, macro_f1 or jaccard."
 _COVERAGE = (
-    "Also label sets that contain the true one with at least this probability, and labels that are"
-    " sure; for a model fitted with --conformal."
+    "Also list label sets that contain the true one with at least this probability, and say which"
+    " labels are sure; for a model fitted with --conformal."
 )
 
-_LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
+_LOSS = "The loss to reduce: subset, hamming, f1, jaccard, or log (the entropy of the joint)."
 
 _LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
-_OVERALL = "Of a table with labels: which columns matter for which labels, over all rows."
+_OVERALL = "For a table with labels: which columns matter for which labels, over all rows."
 _AGAINST = "Rows to compare the row's columns with, such as the training table."
 
 _EVIDENCE = "Also what speaks for and against each label, as in explain: slower."
@@ -65,10 +65,9 @@ def predict(
 ) -> None:
     """Predict the labels of the rows of a table.
 
-    The table is read and answered a few thousand rows at a time, so it may be
-    larger than the memory. The output file appears when it is complete. Several
-    tables are answered into a folder, each to a file of its own; those that are
-    finished are not done again.
+    The table is read a few thousand rows at a time, so it may be larger than
+    memory. The output file appears when it is complete. The answers to several
+    tables go to a folder, one file each; finished files are not written again.
 
     [bold]Examples[/bold]
 
@@ -149,10 +148,9 @@ def ask(
 ) -> None:
     """Say which label of each row to check first.
 
-    It is the label whose value, once known, removes most of the loss that is
-    expected of the prediction: ask_1, and gain_1 of the expected_loss. Where the
-    table has the label columns of the model, their values are taken as known
-    and empty cells as unknown.
+    It is the label whose value would reduce the expected loss of the prediction
+    most: ask_1, which removes gain_1 of the expected_loss. If the table has the
+    model's label columns, their values count as known and empty cells as unknown.
 
     [bold]Examples[/bold]
 
@@ -194,10 +192,10 @@ def evaluate(
 ) -> None:
     """Measure a fitted model on rows that it has not seen.
 
-    All measures with standard errors over rows, precision, recall and
-    calibration of each label, and the labels that it confuses. The table
-    needs the model's columns and its label columns; empty labels count
-    neither way.
+    Prints all measures with standard errors over rows, the precision, recall
+    and calibration of each label, and the labels that the model confuses. The
+    table needs the model's columns and its label columns; empty labels are
+    ignored.
 
     [bold]Examples[/bold]
 
@@ -255,11 +253,11 @@ def explain(
 ) -> None:
     """Show the label graph of a model, or why a row has the labels it has.
 
-    With --overall: which columns matter, by how much the joint log-loss grows
-    where a column is shuffled, and which labels depend on each other given
-    the columns. For a row: the most probable label set and the runners-up, which columns
-    and words speak for and against each label, which labels go together, and
-    which label, if it were known, would change the answer most.
+    With --overall: which columns matter, measured by how much the joint log-loss
+    grows when a column is shuffled, and which labels depend on each other given
+    the columns. For a row: the most probable label set and the runners-up, which
+    columns and words speak for and against each label, which labels go together,
+    and which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 
@@ -409,10 +407,10 @@ def explore(
     trust: ui.Trust = False,
     quiet: ui.Quiet = False,
 ) -> None:
-    """Write a page to ask the joint: set labels of a row, watch the others follow.
+    """Write a page to explore the joint: set labels of a row, watch the others change.
 
-    One HTML file that needs no network. It holds the most probable label
-    sets of each row and what its columns hold: share it as you would share
+    The page is one HTML file that needs no network. It contains the most
+    probable label sets and the cells of each row: share it as you would share
     the table.
 
     [bold]Examples[/bold]

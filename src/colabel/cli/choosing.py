@@ -35,11 +35,11 @@ _MEASURE = (
 )
 _DECISIVE = "exact match; with --thresholds macro F1"
 _CALIBRATE = "Also try the recommended model with its joint calibrated."
-_COVERAGE = "Also measure how many label sets it must list to hold the true one this often."
-_MAX_ROWS = "Compare on a sample of so many rows; 0 for all of them."
+_COVERAGE = "Also measure how many label sets must be listed to contain the true one this often."
+_MAX_ROWS = "Compare on a random sample of this many rows; 0 for all rows."
 _CHECKPOINT = "Finished results are kept here while the rest runs."
 _WEIGHTS = "How many rows each row stands for."
-_TIME_LIMIT = "Models that would not be done within it are left out, the slowest first."
+_TIME_LIMIT = "Models that would not finish within it are left out, the slowest first."
 
 _COMPARED_RULES = "Rules on label sets: models are compared with and without them."
 
@@ -51,7 +51,7 @@ _FIX = (
     "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
     " what changed."
 )
-_EXPLAIN = "Name the columns and other labels that speak against so many of the worst labels."
+_EXPLAIN = "For this many of the worst labels, name the columns and labels that speak against them."
 _SHOWN = 15  # labels on the screen
 
 
@@ -88,8 +88,7 @@ def compare(
     """Check a table, cross-validate models on it, recommend one, write a report.
 
     Scaling, encoding and filling in are learned from the training folds only.
-    A stopped comparison goes on where it stopped when the same command is
-    typed again.
+    Typed again, a stopped command continues where it stopped.
 
     [bold]Examples[/bold]
 
@@ -437,8 +436,8 @@ def rules(
 ) -> None:
     """Suggest rules on label sets: implications, exclusions and counts that all rows obey.
 
-    They are printed as a file to edit: delete what merely happens to hold. The
-    most surprising rules, if labels were independent, come first.
+    They are printed as a file to edit: delete rules that merely happen to hold.
+    The rules that would be most surprising if labels were independent come first.
 
     [bold]Examples[/bold]
 

@@ -29,15 +29,15 @@ _SET = (
     " boosting, nb or gaussian."
 )
 _CONFORMAL = (
-    "Hold a quarter of the rows out, so that predict --coverage can promise something; --set"
-    " conformal.cv=5 for folds instead."
+    "Hold out a quarter of the rows, so that predict --coverage can guarantee a coverage; --set"
+    " conformal.cv=5 uses folds instead."
 )
 _DEVICE = "Where regressions are solved: cpu, cuda or auto (needs torch)."
-_CALIBRATE = "Learn on rows held out how far the joint is to be trusted."
+_CALIBRATE = "Calibrate the joint on held-out rows."
 _WORKERS = "Learn from the table in parts, with N worker processes."
 _CLUSTER = "The same by the workers of a Dask scheduler, such as tcp://host:8786."
-_SCRATCH = "Where prepared rows lie meanwhile; workers must reach it."
-_CHECKPOINT = "Of a table in parts: go on where a stopped fit with the same file was."
+_SCRATCH = "Folder for the prepared rows during the fit; workers must reach it."
+_CHECKPOINT = "For a table in parts: continue a stopped fit that used the same file."
 
 _ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d{1,5}$|tcp://\[[0-9a-fA-F:]+\]:\d{1,5}$")
 _WAIT = 10  # seconds for a scheduler to answer, and for a first worker
@@ -71,9 +71,9 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it.
 
-    Numbers are scaled, categories encoded, texts counted (TF-IDF) and missing
-    values filled in; the model file remembers how. A table of several files, or
-    of more than 500 MB, is never in memory as a whole: it is read in passes.
+    Numbers are scaled, categories encoded, words counted (TF-IDF) and missing
+    values filled in; the model file stores how. A table of several files, or of
+    more than 500 MB, is read in passes and never held in memory as a whole.
 
     [bold]Examples[/bold]
 
