@@ -12,7 +12,7 @@ from colabel import compare
 from colabel.models import JointClassifier, LabelClassifier
 from colabel.report import comparison_html
 from colabel.report.comparison_page import zoomed
-from colabel.tables import TableRequest, load_table, summarise
+from colabel.tables import TableRequest, load_table
 from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page
 
@@ -35,12 +35,7 @@ def found(data):
 
 
 @pytest.fixture(scope="module")
-def summary(data):
-    return summarise(data)
-
-
-@pytest.fixture(scope="module")
-def report(summary, found):
+def report(found):
     return comparison_html(found)
 
 
@@ -70,7 +65,7 @@ def test_what_it_says_is_in_the_record(report, found):
         assert loss in text
 
 
-def test_nothing_is_fitted_while_it_is_drawn(found, summary, report, monkeypatch):
+def test_nothing_is_fitted_while_it_is_drawn(found, report, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a report draws")
 
@@ -92,11 +87,11 @@ def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
         assert f'<td data-key="{edge["nats"]!r}">{edge["nats"]:.3f}'.replace(">0.", ">.") in page
 
 
-def test_of_a_model_without_a_graph_it_is_said_so(data, summary):
+def test_of_a_model_without_a_graph_it_is_said_so(data):
     """Also where it stands behind features, which have no graph either."""
     found = compare(data, models=["forest+br"], cv=2)
     text = " ".join(Page(comparison_html(found)).text.split())
-    assert "ForestFeatures + BinaryRelevance finds no two labels that say anything of" in text
+    assert "ForestFeatures + BinaryRelevance finds no two labels that depend on each" in text
     assert "Take ForestFeatures + BinaryRelevance --model forest+br" in text
 
 
