@@ -510,9 +510,14 @@ def test_control_characters_and_formulas_do_no_harm(tmp_path):
     assert list(read(tmp_path / "out.csv")[0])[1:3] == [title, "=b"]
 
 
-def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder, monkeypatch):
+def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder):
     """On a screen the labels of a row are a set, at most twenty rows, and no other output."""
-    model, table = folder / "m.colabel", folder / "some.csv"
+    model, table = folder / "words.colabel", folder / "words.csv"
+    with table.open("w", newline="") as text:
+        writer = csv.writer(text)
+        for row in csv.reader((folder / "some.csv").open()):
+            writer.writerow([*row[:-7], {"0": "no", "1": "yes"}.get(row[-7], row[-7]), *row[-6:]])
+    run("fit", table, "--labels", LABELS, "--set", "C=0.01", "-m", "br", "-o", model)
     piped = run("predict", model, table).stdout
     assert len(list(csv.reader(io.StringIO(piped)))) == 241
     code = "import sys; sys.stdout.isatty = lambda: True; from colabel.cli import main; main()"
@@ -528,7 +533,8 @@ def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder, monkeypatch):
     assert head.split()[:2] == ["row", "labels"]
     assert len(rows) == 20
     first = next(csv.DictReader(io.StringIO(piped)))
-    names = [name for name in load_digit_traits().label_names if first[name] == "1"]
+    names = [name for name in load_digit_traits().label_names if first[name] in ("1", "yes")]
+    assert first["even"] == "yes"
     assert rows[0].split()[: 1 + len(names)] == ["1", *[f"{n}," for n in names[:-1]], names[-1]]
     assert "more columns and more rows: -o out.csv writes everything." in shown.stderr
 

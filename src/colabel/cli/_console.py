@@ -392,18 +392,18 @@ def write_answers(
     what: str,
     *,
     quiet: bool,
-    labels: Sequence[str] = (),
+    present: Mapping[str, str] | None = None,
     formulas: bool = False,
 ) -> tuple[int, list[str]]:
     """Write answers as CSV or Parquet; on a terminal the first of them, for people to read.
 
-    `labels` are columns of zeros and ones, which people read as a set. Returns the number of rows
-    and the names of the columns.
+    `present` has the columns of labels that are there or not, which people read as a set, and what
+    each says where its label is there. Returns the number of rows and the names of the columns.
     """
     from colabel.tables import answers_written
 
     if target is None and sys.stdout.isatty():
-        return _show(found, labels)
+        return _show(found, present or {})
     n_rows, header = 0, list[str]()
     shown = stderr_is_terminal() and not quiet
     with row_counter(what, shown=shown) as count, answers_written(target, safe=not formulas) as w:
@@ -414,7 +414,7 @@ def write_answers(
     return n_rows, header
 
 
-def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> tuple[int, list[str]]:
+def _show(found: Iterable[pa.Table], present: Mapping[str, str]) -> tuple[int, list[str]]:
     """Print the first rows as a table; it has as many columns as the screen has room for."""
     from colabel.tables import texts_of
 
@@ -426,23 +426,23 @@ def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> tuple[int, list[s
         if len(rows) > _SHOWN:
             break
     more, rows = len(rows) > _SHOWN, rows[:_SHOWN]
-    if labels and set(labels) <= set(names):
-        at = [names.index(name) for name in labels]
-        rest = [k for k in range(len(names)) if k not in at]
-        sets = [", ".join(names[k] for k in at if row[k] == "1") or "no label" for row in rows]
-        before = sum(k < at[0] for k in rest)
-        kept = [[*(row[k] for k in rest)] for row in rows]
-        rows = [(*row[:before], own, *row[before:]) for row, own in zip(kept, sets, strict=True)]
-        names = [*(names[k] for k in rest[:before]), "labels", *(names[k] for k in rest[before:])]
+    if present and {*present} <= {*names}:  # beside each other, in this order
+        own = slice(start := names.index(next(iter(present))), start + len(present))
+        pairs = [zip(present.items(), row[own], strict=True) for row in rows]
+        sets = [", ".join(name for (name, is_there), text in p if text == is_there) for p in pairs]
+        rows = [
+            (*row[:start], labels or "no label", *row[own.stop :])
+            for row, labels in zip(rows, sets, strict=True)
+        ]
+        names = [*names[:start], "labels", *names[own.stop :]]
     console = output()
-    widths = [max(map(len, own)) + 1 for own in zip(names, *rows, strict=True)]
+    widths = [max(map(len, each)) + 1 for each in zip(names, *rows, strict=True)]
     fits = max(1, sum(sum(widths[: k + 1]) <= console.width for k in range(len(widths))))
     table = columns(*names[:fits])
     for row in rows:
         table.add_row(*row[:fits])
     console.print(table)
-    left_out = [f"{len(names) - fits} more columns"] if fits < len(names) else []
-    left_out += ["more rows"] if more else []
+    left_out = [f"{len(names) - fits} more columns"] * (fits < len(names)) + ["more rows"] * more
     if left_out:
         say(f"There are {' and '.join(left_out)}: -o out.csv writes everything.", None)
     return len(rows), names

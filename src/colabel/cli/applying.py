@@ -88,7 +88,8 @@ def predict(
     parts = tables.find_parts(table)
     request = tables.PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
     fitted = ui.load_table_model(model, trust=trust)
-    labels = fitted.label_names_ if fitted.space.is_indicator else ()
+    pairs = zip(fitted.label_names_, fitted.space.classes, strict=True)
+    present = {name: str(values[1]) for name, values in pairs if fitted.space.is_indicator}
     header: list[str] = []
     n_rows = n_finished = 0
     started = time.perf_counter()
@@ -98,9 +99,8 @@ def predict(
         if target is not None:
             tables.predicting.check_ending(target)
         predictor = tables.Predictor(fitted, tables.open_table(part, options), request)
-        n, header = ui.write_answers(
-            predictor.answers(), target, "predicting", quiet=quiet, labels=labels, formulas=formulas
-        )
+        shown: Any = {"quiet": quiet, "present": present, "formulas": formulas}
+        n, header = ui.write_answers(predictor.answers(), target, "predicting", **shown)
         n_rows += n
 
     # "out/" arrives as "out"
