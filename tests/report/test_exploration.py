@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from colabel import CTBN, feature_evidence
-from colabel.comparing.describing import dependence_graph
+from colabel.comparing import dependence_graph
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.report import Exploration, exploration_html, explored_rows, write_page

@@ -444,13 +444,13 @@ def _show(found: Iterable[pa.Table], present: Mapping[str, str]) -> tuple[int, l
     console.print(table)
     left_out = [f"{len(names) - fits} more columns"] * (fits < len(names)) + ["more rows"] * more
     if left_out:
-        say(f"There are {' and '.join(left_out)}: -o out.csv writes everything.", None)
+        say(f"There are {' and '.join(left_out)}: -o out.csv writes everything.", aside=True)
     return len(rows), names
 
 
-def say(sentence: str, target: Path | None) -> None:
-    """Say what was done: beside the answers if these go to a file, away from them if not."""
-    console = messages() if target is None else output()
+def say(sentence: str, *, aside: bool = False) -> None:
+    """Say what was done, on one line; aside, on standard error, where the answers are printed."""
+    console = messages() if aside else output()
     console.print(sentence, soft_wrap=True, markup=False)
 
 

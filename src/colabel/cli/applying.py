@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from colabel.cli import _console as ui
 from colabel.core.files import check_not_input
-from colabel.core.progress import columns, row_counter
+from colabel.core.progress import row_counter
 
 if TYPE_CHECKING:
     from colabel.tables import Frame, TableModel
@@ -129,7 +128,8 @@ def predict(
         where = f" to {target}" if target else ""
         before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
         speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows per second"
-        ui.say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
+        sentence = f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}"
+        ui.say(sentence, aside=target is None)
 
 
 @ui.command
@@ -170,10 +170,9 @@ def ask(
     if quiet:
         return
     where = f" to {target}" if target else ""
-    ui.say(
-        f"Questions about {n_rows:,} rows written{where} in {time.perf_counter() - started:.1f} s.",
-        target,
-    )
+    seconds = time.perf_counter() - started
+    sentence = f"Questions about {n_rows:,} rows written{where} in {seconds:.1f} s."
+    ui.say(sentence, aside=target is None)
     if n_rows and not asker.n_open:
         ui.note(
             f"{table} knows every label of every row, so there was nothing to ask: leave cells "
@@ -204,6 +203,7 @@ def evaluate(
       [cyan]colabel evaluate model.colabel test.csv --html test.html --json[/cyan]
     """
     from colabel import comparing, report, tables
+    from colabel.report import text
 
     check_not_input(page, table, model)
     fitted = ui.load_table_model(model, trust=trust)
@@ -216,21 +216,20 @@ def evaluate(
         return
     console.print(str(scores), markup=False, highlight=False)
     weakest = sorted(scores.labels, key=lambda one: (one.f1 == one.f1, one.f1))
-    shown = columns("label", ">rows", ">precision", ">recall", ">F1", ">calibration error")
-    for one in weakest[:_SHOWN]:
-        numbers = (one.precision, one.recall, one.f1, one.calibration_error)
-        written = ("–" if value != value else f"{value:.3f}" for value in numbers)
-        shown.add_row(one.name, f"{one.n_true:,}", *written)
-    console.print("\nThe weakest labels", markup=False)
-    console.print(shown)
+    rows = [
+        (one.name, f"{one.n_true:,}", *("–" if v != v else f"{v:.3f}" for v in figures))
+        for one in weakest[:_SHOWN]
+        for figures in [(one.precision, one.recall, one.f1, one.calibration_error)]
+    ]
+    titles = ("label", ">rows", ">precision", ">recall", ">F1", ">calibration error")
+    text.show_table(console, "The weakest labels", titles, rows)
     if scores.confusions:
-        shown = columns("missed", "predicted instead", ">rows")
-        for missed, predicted, n_rows in scores.confusions[:_SHOWN]:
-            shown.add_row(missed, predicted, f"{n_rows:,}")
-        console.print("\nConfused", markup=False)
-        console.print(shown)
+        rows = [
+            (one.missed, one.predicted, f"{one.n_rows:,}") for one in scores.confusions[:_SHOWN]
+        ]
+        text.show_table(console, "Confused", ("missed", "predicted instead", ">rows"), rows)
     if page is not None:
-        ui.say(f"The page is {page}.", page)
+        ui.say(f"The page is {page}.")
 
 
 @ui.command
@@ -342,7 +341,7 @@ def explain(
     if not why.exact and not quiet:
         console.print(f"\n{why.how}", style="dim", markup=False)
     if page is not None and not quiet:
-        console.print(f"\nThe page is in {page}.", markup=False, soft_wrap=True)
+        ui.say(f"\nThe page is in {page}.")
 
 
 def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
@@ -369,28 +368,31 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
 def _explain_overall(console: Console, model: TableModel, source: Any, *, as_json: bool) -> None:
     from colabel import comparing
     from colabel.comparing.evaluating import labelled_rows
+    from colabel.report.text import show_table
 
     found = comparing.describe(model, *labelled_rows(model, source))
     if as_json:
         console.print_json(json.dumps(found.to_dict()))
         return
-    console.print("[bold]Columns that matter[/bold]: nats of joint log-loss lost where shuffled\n")
-    shown = columns("column", ">importance", "for the labels")
+    rows = []
     for k, name in enumerate(found.columns[: 2 * _SHOWN]):
         figure = f"{found.importance[k]:.3f} ± {found.errors[k]:.3f}"
-        shown.add_row(escape(name), figure, escape(", ".join(found.matters_for(k))))
-    console.print(shown)
-    if found.graph is not None:
-        console.print(
-            "\n[bold]Labels that depend on each other[/bold] given the columns, in nats\n"
-        )
-        shown = columns("one", "other", ">nats", "")
-        for edge in found.graph["edges"][:_SHOWN]:
-            ends = (escape(found.graph["labels"][edge[end]]) for end in ("from", "to"))
-            change = edge["given_on"] - edge["given_off"]  # NaN where there is none
-            kind = "attract" if change > 0 else "repel" if change < 0 else ""
-            shown.add_row(*ends, f"{edge['nats']:.3f}", kind)
-        console.print(shown if found.graph["edges"] else "None do.")
+        rows.append((name, figure, ", ".join(found.matters_for(k))))
+    title = "[bold]Columns that matter[/bold]: nats of joint log-loss lost where shuffled"
+    show_table(console, title, ("column", ">importance", "for the labels"), rows)
+    if found.graph is None:
+        return
+    rows = []
+    for edge in found.graph["edges"][:_SHOWN]:
+        ends = (found.graph["labels"][edge[end]] for end in ("from", "to"))
+        change = edge["given_on"] - edge["given_off"]  # NaN where there is none
+        kind = "attract" if change > 0 else "repel" if change < 0 else ""
+        rows.append((*ends, f"{edge['nats']:.3f}", kind))
+    title = "[bold]Labels that depend on each other[/bold] given the columns, in nats"
+    if rows:
+        show_table(console, title, ("one", "other", ">nats", ""), rows)
+    else:
+        console.print(f"\n{title}\n\nNone do.")
 
 
 @ui.command
@@ -472,12 +474,10 @@ def explore(
     report.write_page(page, report.exploration_html(explored, f"{table.name}: ask the joint"))
     ui.say(
         f"{page} shows {len(found):,} rows with {explored.n_vectors:,} label sets, which hold "
-        f"{explored.listed_text} of a row's probability on average.",
-        page,
+        f"{explored.listed_text} of a row's probability on average."
     )
     if more and not quiet:
         ui.say(
             f"The table has more rows: --rows {2 * rows} writes more of them, "
-            f"--start {start + rows} goes on.",
-            page,
+            f"--start {start + rows} goes on."
         )

@@ -170,11 +170,11 @@ def compare(
         console.print(escape(comparison.sets.sentence))
     if quiet:
         return
-    console.print(f"\n  {command}\n", markup=False, soft_wrap=True)
+    ui.say(f"\n  {command}\n")
     if comparison.untried:
         console.print(comparison.untried, markup=False)
     if report is not None:
-        console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
+        ui.say(f"The report is in {report}.")
 
 
 @contextmanager
@@ -331,17 +331,15 @@ def audit(
         console.print(shown)
     else:
         console.print("No given label is wrong with a probability above 0.1.")
-    console.print(
+    ui.say(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. {output_file} "
-        f"lists {len(rows):,} labels, the most suspicious first.",
-        markup=False,
-        soft_wrap=True,
+        f"lists {len(rows):,} labels, the most suspicious first."
     )
     if fix is not None:
-        console.print(f"{n_changed:,} labels are corrected in {fix}.", markup=False, soft_wrap=True)
+        ui.say(f"{n_changed:,} labels are corrected in {fix}.")
     if page is not None:
-        console.print(f"The page is {page}.", markup=False, soft_wrap=True)
+        ui.say(f"The page is {page}.")
     if found.broken.any():
         rows_broken = data.row_numbers[found.broken.any(axis=1)] + 1
         ui.note(
@@ -452,11 +450,10 @@ def rules(
 
     check_not_input(output_file, request.path)
     data = load_table(request)
-    console = ui.output()
     if check is not None:
         found = Rules.load(check).violations(data.labels.Y, data.labels.names)
         numbered = found._replace(rows=data.row_numbers[found.rows] + 1)
-        console.print(str(numbered), markup=False, highlight=False, soft_wrap=True)
+        ui.say(str(numbered))
         if len(found.rows):
             raise typer.Exit(2)
         return
@@ -470,8 +467,8 @@ def rules(
             f"have been broken by {support:,} of them."
         ]
     if output_file is None:
-        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        ui.say("\n".join(lines))
         return
     with written_whole(output_file) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.", output_file)
+    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.")

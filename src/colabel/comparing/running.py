@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from colabel.comparing import comparison, held_out
 from colabel.comparing import result as records
-from colabel.comparing.describing import dependence_graph
+from colabel.comparing.evaluating import dependence_graph
 from colabel.core.files import written_whole
 from colabel.core.journal import from_bytes, to_bytes
 from colabel.decide import Decision, Nonconformity, measured_coverage, resolve_decision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -96,18 +96,31 @@ def show_scores(
     console.print(table)
 
 
+def show_table(
+    console: Console, title: str, titles: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """Print a table of names, which are no markup, below its title."""
+    table = columns(*titles)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(f"\n{title}\n")
+    console.print(table)
+
+
 def show_decisions(console: Console, comparison: TableComparison) -> None:
     """Print the figures of the recommended model under each decision."""
     result, now = comparison.best, comparison.decided_by
     if len(result.decisions) < 2:
         return
-    console.print(f"\n[bold]{comparison.recommended}[/bold], by decision\n")
-    table = columns("decision", *(f">{COMPARED[name].title}" for name in DECIDED_MEASURES))
-    for loss in result.decisions:
-        means = [result.decided_mean(loss, name) for name in DECIDED_MEASURES]
-        cells = [COMPARED[m].written(mean) for m, mean in zip(DECIDED_MEASURES, means, strict=True)]
-        table.add_row(loss + (" (now)" if loss == now else ""), *cells)
-    console.print(table)
+    rows = [
+        (
+            loss + " (now)" * (loss == now),
+            *(COMPARED[m].written(result.decided_mean(loss, m)) for m in DECIDED_MEASURES),
+        )
+        for loss in result.decisions
+    ]
+    titles = ["decision", *(f">{COMPARED[name].title}" for name in DECIDED_MEASURES)]
+    show_table(console, f"[bold]{comparison.recommended}[/bold], by decision", titles, rows)
 
 
 def label_sets(why: RowExplanation) -> Table:
@@ -142,12 +155,12 @@ def show_lifts(console: Console, why: RowExplanation) -> None:
     """Print which labels of the answer are more probable together than each alone suggests."""
     if not why.lifts:
         return
-    console.print("\n[bold]Labels that go together[/bold]\n")
-    table = columns("together", ">times as probable as if independent")
-    for pair in why.lifts[:_MOST]:
-        names = " and ".join(why.value(i, why.best.codes[i]) for i in pair.labels)
-        table.add_row(escape(names), f"{pair.lift:.2f}")
-    console.print(table)
+    rows = [
+        (" and ".join(why.value(i, why.best.codes[i]) for i in pair.labels), f"{pair.lift:.2f}")
+        for pair in why.lifts[:_MOST]
+    ]
+    titles = ("together", ">times as probable as if independent")
+    show_table(console, "[bold]Labels that go together[/bold]", titles, rows)
 
 
 def show_evidence(console: Console, evidence: FeatureEvidence, *, quiet: bool) -> None:
@@ -181,13 +194,14 @@ def show_counterfactuals(console: Console, why: RowExplanation, most: int = _MOS
     """Print what becomes of the answer if one label is known."""
     if not why.counterfactuals or len(why.alone) == 1:
         return
-    console.print("\n[bold]If one label were known[/bold], most change expected first\n")
-    table = columns("known", ">P of that", "then the answer is", ">P then")
-    for one in why.counterfactuals[:most]:
-        table.add_row(
-            escape(why.value(one.label, one.value)),
+    rows = [
+        (
+            why.value(one.label, one.value),
             f"{one.prob:.3f}",
-            escape(why.named(one.answer.codes)),
+            why.named(one.answer.codes),
             f"{one.answer.prob:.3f}",
         )
-    console.print(table)
+        for one in why.counterfactuals[:most]
+    ]
+    title = "[bold]If one label were known[/bold], most change expected first"
+    show_table(console, title, ("known", ">P of that", "then the answer is", ">P then"), rows)
