@@ -6,6 +6,7 @@ import csv
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import colabel
 from colabel.cli import app
 from colabel.tables import read_frame
 
-pytest.importorskip("dask")
+dask = pytest.importorskip("dask")
 runner = CliRunner()
 N = 120
 
@@ -172,10 +173,6 @@ def test_what_cannot_be_meant(folder, more, sentence):
 
 def test_a_stopped_fit_goes_on(folder, monkeypatch):
     """The passes that were made are not made again, and the model is the same to the bit."""
-    from contextlib import contextmanager
-
-    import dask
-
     fit(folder)
     expected = colabel.load(folder / "m.colabel").model.models_.coef
     kept = folder / "fit.checkpoint"
@@ -235,10 +232,10 @@ def test_a_fault_is_not_called_wrong_use(folder, monkeypatch):
     assert "a fault of its own" in fit(folder, code=1).stderr
 
 
-def test_no_scheduler_there(folder, monkeypatch):
+def test_no_scheduler_there(folder):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("colabel.cli.fitting._WAIT", 0.5)
-    result = fit(folder, "--cluster", "tcp://127.0.0.1:1", code=2)
+    with dask.config.set({"distributed.comm.timeouts.connect": "500 ms"}):
+        result = fit(folder, "--cluster", "tcp://127.0.0.1:1", code=2)
     assert "No Dask scheduler answers at tcp://127.0.0.1:1" in " ".join(result.stderr.split())
 
 

@@ -40,7 +40,6 @@ _SCRATCH = "Folder for the prepared rows during the fit; workers must reach it."
 _CHECKPOINT = "For a table in parts: continue a stopped fit that used the same file."
 
 _ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d{1,5}$|tcp://\[[0-9a-fA-F:]+\]:\d{1,5}$")
-_WAIT = 10  # seconds for a scheduler to answer, and for a first worker
 
 
 @ui.command
@@ -328,6 +327,7 @@ def _client(cluster: str, workers: int) -> Iterator[Any]:
     if not (cluster or workers):
         yield None
         return
+    import dask
     from distributed import Client, LocalCluster
 
     from colabel.tables import TableError
@@ -338,8 +338,10 @@ def _client(cluster: str, workers: int) -> Iterator[Any]:
         with LocalCluster(workers, **options) as local, Client(local) as client:
             yield client
         return
+    # for the scheduler to answer, and for a first worker: Dask's own setting
+    wait = dask.config.get("distributed.comm.timeouts.connect")
     try:
-        client = Client(cluster, timeout=_WAIT)
+        client = Client(cluster, timeout=wait)
     except OSError as error:  # a TimeoutError is one
         raise TableError(
             f"No Dask scheduler answers at {cluster}: start one (dask scheduler), or "
@@ -347,7 +349,7 @@ def _client(cluster: str, workers: int) -> Iterator[Any]:
         ) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=_WAIT)
+            client.wait_for_workers(1, timeout=wait)
         except TimeoutError as error:
             raise TableError(
                 f"The Dask scheduler at {cluster} has no workers: start some (dask "
