@@ -14,21 +14,13 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import colabel
-from colabel.cli import app
 from colabel.datasets import load_digit_traits
 from colabel.tables import TableModel
+from tests.cli.typed import read, run, said
 
-runner = CliRunner()
 LABELS = "even,prime,square,above_four,loop,triangular,fibonacci"
-
-
-def run(*arguments, code=0):
-    result = runner.invoke(app, [*map(str, arguments)], env={"COLUMNS": "80"})
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +36,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-def read(file):
-    with file.open(newline="") as text:
-        return list(csv.DictReader(text))
-
-
 def test_export_writes_the_data_set(folder):
     data = load_digit_traits()
     rows = read(folder / "digits.csv")
@@ -62,7 +49,7 @@ def test_compare(folder):
     report = folder / "compare.html"
     options = ("--models", "br,mlknn", "--cv", 3, "--checkpoint", folder / "compare.part")
     result = run("compare", folder / "some.csv", "--labels", LABELS, *options, "--report", report)
-    text = " ".join(result.stdout.split())
+    text = said(result.stdout)
     assert "240 rows" in text
     assert "label even: in" in text
     assert len(re.findall(r"\d\.\d{3}±0\.\d{3}", result.stdout)) == 6  # two measures, three models
@@ -79,7 +66,7 @@ def test_a_sample_thresholds_and_calibration(folder):
     report = folder / "tuned.html"
     options = ("--models", "br", "--cv", 2, "--thresholds", "--calibrate", "--max-rows", 150)
     result = run("compare", folder / "some.csv", "-l", LABELS, *options, "--report", report)
-    text = " ".join(result.stdout.split())
+    text = said(result.stdout)
     assert "! Compared on 150 of these rows, drawn at random" in text
     assert "thresholds (now)" in text
     assert "best macro F1" in text
@@ -113,7 +100,7 @@ def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
         result = run(*arguments, code=130)
     assert re.search(r"^br +0\.\d{3}±", result.stdout, re.MULTILINE)
     assert "Folds done of 3: br 3, mlknn 1, baseline 1." in result.stdout
-    assert f"kept in {kept}: the same command goes on" in " ".join(result.stderr.split())
+    assert f"kept in {kept}: the same command goes on" in said(result.stderr)
     asked = []
 
     def counted(methods, task, folds, ask, n_jobs, parts):
@@ -130,7 +117,7 @@ def test_fit_with_thresholds_and_calibration(folder):
     target = folder / "t.colabel"
     options = ("-m", "mlknn", "--thresholds", "--calibrate", "-o", target)
     result = run("fit", folder / "some.csv", "-l", LABELS, *options)
-    text = " ".join(result.stdout.split())
+    text = said(result.stdout)
     assert "ThresholdedClassifier(MLkNN) fitted in" in text
     assert re.search(r"above thresholds: even 0\.\d\d, prime", text)
     assert "Calibrated on rows held out: temperature" in text
@@ -168,15 +155,15 @@ def test_a_model_behind_features(folder):
     features, model = colabel.load(target).model
     assert (features.width_, features.n_landmarks_, model.C) == (3, 30, 0.1)
     assert not features.verbose
-    said = " ".join(run("explain", target).stdout.split())
-    assert "KernelFeatures + CTBN, fitted to 240 rows: 7 labels" in said
+    text = said(run("explain", target).stdout)
+    assert "KernelFeatures + CTBN, fitted to 240 rows: 7 labels" in text
     assert json.loads(run("explain", target, "--json").stdout)["model"] == "KernelFeatures + CTBN"
     assert "most probable label sets" in run("explain", target, table, "--row", 3).stdout
     rows = run("predict", target, table, "--top-k", 1).stdout.splitlines()
     first = next(csv.DictReader(rows))
     assert first["set_1"] == "even;square;loop;triangular;fibonacci"  # a nought
     wrong = run("fit", table, "-l", LABELS, "-m", "kernel+ctbn", "--set", "kernel.C=1", code=2)
-    assert "KernelFeatures has no parameter 'C'" in " ".join(wrong.stderr.split())
+    assert "KernelFeatures has no parameter 'C'" in said(wrong.stderr)
 
 
 def test_class_weights_by_word_and_by_label(folder):
@@ -187,7 +174,7 @@ def test_class_weights_by_word_and_by_label(folder):
     weights = {"square": {1: 4, 0: 1.5}, "loop": "balanced"}
     run(*fit, f"class_weight={weights}")
     assert colabel.load(target).model.class_weight == weights
-    wrong = " ".join(run(*fit, "class_weight={'squre': {1: 4}}", code=2).stderr.split())
+    wrong = said(run(*fit, "class_weight={'squre': {1: 4}}", code=2).stderr)
     assert "class_weight: There is no label 'squre': did you mean 'square'?" in wrong
 
 
@@ -226,9 +213,9 @@ def test_predict_with_a_coverage(folder):
     table, model = folder / "some.csv", folder / "sets.colabel"
     options = ["-l", LABELS, "--set", "C=0.01", "--conformal", "--set", "conformal.cv=0.5"]
     result = run("fit", table, *options, "-o", model)
-    said = " ".join(result.stdout.split())
-    assert "ConformalSets(CTBN) fitted" in said
-    assert "120 rows held out for predict --coverage." in said
+    text = said(result.stdout)
+    assert "ConformalSets(CTBN) fitted" in text
+    assert "120 rows held out for predict --coverage." in text
     run("predict", model, table, "--coverage", "0.9", "--no-probabilities", "-o", folder / "c.csv")
     rows = read(folder / "c.csv")
     assert list(rows[0])[8:11] == ["n_sets", "sets", "sets_listed"]
@@ -238,7 +225,7 @@ def test_predict_with_a_coverage(folder):
     assert np.mean(covered) > 0.8
     assert {row["sure_even"] for row in rows} <= {"yes", "no", "unsure"}
     wrong = run("predict", folder / "m.colabel", table, "--coverage", "0.9", code=2)
-    assert "colabel fit --conformal" in " ".join(wrong.stderr.split())
+    assert "colabel fit --conformal" in said(wrong.stderr)
 
 
 def test_ask(folder):
@@ -262,13 +249,13 @@ def test_ask(folder):
     screen = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "log", "--top", 2)
     assert len(screen.stdout.splitlines()) == 241
     wrong = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "square", code=2)
-    assert "choose from subset, hamming, f1, jaccard, log" in " ".join(wrong.stderr.split())
+    assert "choose from subset, hamming, f1, jaccard, log" in said(wrong.stderr)
     wrong = run("ask", folder / "m.colabel", folder / "new.csv", "-o", folder / "x.txt", code=2)
-    assert "is neither .csv nor .csv.gz nor .parquet" in " ".join(wrong.stderr.split())
+    assert "is neither .csv nor .csv.gz nor .parquet" in said(wrong.stderr)
     assert "nothing to ask" not in result.stderr
     known = run("ask", folder / "m.colabel", folder / "some.csv", "-o", "-")
     assert len(known.stdout.splitlines()) == 241  # "-" is the screen
-    assert "knows every label of every row" in " ".join(known.stderr.split())
+    assert "knows every label of every row" in said(known.stderr)
 
 
 def test_an_output_is_kept_when_the_next_fails(folder):
@@ -284,7 +271,7 @@ def test_an_output_is_kept_when_the_next_fails(folder):
 
 def test_explain_a_model(folder):
     result = run("explain", folder / "m.colabel")
-    assert "CTBN, fitted to 240 rows: 7 labels" in " ".join(result.stdout.split())
+    assert "CTBN, fitted to 240 rows: 7 labels" in said(result.stdout)
     for name in LABELS.split(","):
         assert name in result.stdout
     found = json.loads(run("explain", folder / "m.colabel", "--json").stdout)
@@ -307,7 +294,7 @@ def test_explain_a_row(folder):
 def test_explain_says_what_speaks_for_and_against(folder):
     model, table = folder / "m.colabel", folder / "some.csv"
     result = run("explain", model, table, "--row", 3, "--label", "even", "--label", "loop")
-    text = " ".join(result.stdout.split())
+    text = said(result.stdout)
     assert "What speaks for and against each label" in text
     assert re.search(r"even P 0\.\d+: average [+-]", text)
     assert "prime P" not in text
@@ -345,9 +332,9 @@ def test_explain_a_table_of_one_row(folder, tmp_path):
     lines = (folder / "some.csv").read_text().splitlines()[:2]
     one = tmp_path / "one.csv"
     one.write_text("\n".join(lines) + "\n")
-    said = " ".join(run("explain", folder / "m.colabel", one).stdout.split())
-    assert "such as the training table, by --against" in said
-    assert "What speaks for and against" not in said
+    text = said(run("explain", folder / "m.colabel", one).stdout)
+    assert "such as the training table, by --against" in text
+    assert "What speaks for and against" not in text
     against = run("explain", folder / "m.colabel", one, "--against", folder / "some.csv").stdout
     assert "What speaks for and against" in against
 
@@ -355,9 +342,9 @@ def test_explain_a_table_of_one_row(folder, tmp_path):
 def test_explore_writes_a_page(folder, tmp_path):
     page = tmp_path / "explore.html"
     arguments = ("explore", folder / "m.colabel", folder / "some.csv", "-o", page)
-    said = run(*arguments, "--rows", 5, "--start", 3, "--keep", "pixel_0_2", "--evidence").stdout
-    assert said.startswith(f"{page} shows 5 rows with ")
-    assert "--start 8 goes on" in said
+    text = run(*arguments, "--rows", 5, "--start", 3, "--keep", "pixel_0_2", "--evidence").stdout
+    assert text.startswith(f"{page} shows 5 rows with ")
+    assert "--start 8 goes on" in text
     data = json.loads(re.search(r'id="explore-data">(.*?)</script>', page.read_text())[1])
     assert [row["name"].split(" · ")[0] for row in data["rows"]] == [
         f"row {i}" for i in range(3, 8)
@@ -384,7 +371,7 @@ def test_a_table_of_every_kind(tmp_path, rng):
     file = tmp_path / "shop.csv"
     file.write_text("\n".join(lines) + "\n")
     result = run("fit", file, "--labels", "tags", "-o", tmp_path / "m", "--set", "C=1.0")
-    text = " ".join(result.stdout.split())
+    text = said(result.stdout)
     for part in (
         "1 of kind number: price",
         "1 of kind category: colour",
@@ -475,7 +462,7 @@ def test_predict_prints_nothing_of_a_table_it_cannot_read(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         ("predict {0}/some.csv {0}/m.colabel", "is a table by its name: the model comes first"),
         ("predict {0}/m.colabel {0}/m.colabel", "m.colabel is a model by its name"),
@@ -489,11 +476,11 @@ def test_predict_prints_nothing_of_a_table_it_cannot_read(folder, tmp_path):
         ("predict {0}/m.colabel {0}/some.csv --keep even", "'even' cannot be kept beside the"),
     ],
 )
-def test_what_is_mixed_up_is_named(folder, words, said):
+def test_what_is_mixed_up_is_named(folder, words, sentence):
     (folder / "empty.csv").touch()
     code = 3 if words.endswith("m.colabel") and "some.csv" in words else 2
     result = run(*words.format(folder).split(), code=code)
-    assert re.search(said, " ".join(result.output.split()))
+    assert re.search(sentence, said(result.output))
 
 
 def test_control_characters_and_formulas_do_no_harm(tmp_path):

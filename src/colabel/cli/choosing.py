@@ -287,6 +287,7 @@ def audit(
     import pyarrow as pa
 
     from colabel import comparing, report, tables
+    from colabel.report.pages import counted
     from colabel.rules import Rules
 
     tables.predicting.check_ending(output_file)
@@ -347,7 +348,7 @@ def audit(
             f"{', '.join(map(str, rows_broken[:5]))}: their labels come first."
         )
     if data.n_unlabelled:
-        ui.note(f"{data.n_unlabelled:,} rows without any label were left out.")
+        ui.note(f"{counted(data.n_unlabelled, 'row')} without any label left out.")
 
 
 def _rates(found: Audit) -> str:
