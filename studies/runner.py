@@ -58,7 +58,7 @@ class Runner:
         Folder of the data sets, see `colabel.datasets.load`.
     retry : bool
         Whether cells that failed are run again.
-    evaluate : callable
+    work : callable
         From a cell and the folder of the data sets to its outcome.
     """
 
@@ -66,7 +66,7 @@ class Runner:
     n_jobs: int = 1
     data_home: str | None = None
     retry: bool = False
-    evaluate: Callable[[Cell, str | None], Outcome] = evaluate
+    work: Callable[[Cell, str | None], Outcome] = evaluate
 
     def missing(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells that have to be run; equal ones once."""
@@ -106,14 +106,14 @@ class Runner:
         pool: Any = joblib.Parallel(
             n_jobs=self.n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
         )
-        calls = (joblib.delayed(_work)(self.evaluate, cell, self.data_home) for cell in cells)
+        calls = (joblib.delayed(_work)(self.work, cell, self.data_home) for cell in cells)
         yield from pool(calls)
 
     def _alone(self, cell: Cell) -> Outcome:
         try:
             # Two processes, or joblib would run the cell in this one.
             with joblib.parallel_config(backend="loky", n_jobs=2):
-                call = joblib.delayed(_work)(self.evaluate, cell, self.data_home)
+                call = joblib.delayed(_work)(self.work, cell, self.data_home)
                 found = joblib.Parallel()([call])
             outcome: Outcome = found[0][1]
             return outcome
@@ -123,6 +123,6 @@ class Runner:
 
 
 def _work(
-    evaluate: Callable[[Cell, str | None], Outcome], cell: Cell, data_home: str | None
+    work: Callable[[Cell, str | None], Outcome], cell: Cell, data_home: str | None
 ) -> tuple[Cell, Outcome]:
-    return cell, evaluate(cell, data_home)
+    return cell, work(cell, data_home)

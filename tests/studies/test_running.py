@@ -72,7 +72,7 @@ def test_finished_cells_are_not_repeated(plan, tmp_path):
         asked.append(cell.method)
         return Outcome("done")
 
-    second = run(plan, tmp_path / "s.sqlite", evaluate=watched)
+    second = run(plan, tmp_path / "s.sqlite", work=watched)
     assert (second.total, second.before, second.run) == (6, 3, 3)
     assert asked == ["CTBN"] * 3
 
@@ -110,7 +110,7 @@ def kill_worker(cell, data_home=None):
 @with_signals
 def test_a_cell_that_kills_its_process_fails_alone(plan, tmp_path):
     plan = plan.only(methods=["BR"])
-    summary = run(plan, tmp_path / "s.sqlite", n_jobs=2, evaluate=kill_worker)
+    summary = run(plan, tmp_path / "s.sqlite", n_jobs=2, work=kill_worker)
     assert (summary.run, summary.failed) == (3, 1)
     with Store(tmp_path / "s.sqlite") as store:
         ((cell, error),) = store.failures(expand(plan))
@@ -128,7 +128,7 @@ def test_mistakes_show_before_work_begins(write_plan, tmp_path):
     ):
         own = load_plan(write_plan(PLAN.replace(*change, 1)))
         with pytest.raises(PlanError, match=message):
-            run(own, tmp_path / "s.sqlite", evaluate=None)
+            run(own, tmp_path / "s.sqlite", work=None)
 
 
 def test_a_search_chooses_on_training_rows(write_plan):
@@ -185,7 +185,7 @@ def slowly(cell, data_home=None):
 
 
 def run_slowly(plan_path, store_path):
-    run(load_plan(plan_path), store_path, evaluate=slowly)
+    run(load_plan(plan_path), store_path, work=slowly)
 
 
 @with_signals
@@ -204,7 +204,7 @@ def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(write_plan, tm
     def n_saved():
         return len(timeless(killed)) if killed.exists() else 0
 
-    run(load_plan(path), calm, evaluate=at_once)
+    run(load_plan(path), calm, work=at_once)
     rng, reached = random.Random(0), [0]
     for _ in range(10):
         process = start(killed)
@@ -222,7 +222,7 @@ def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(write_plan, tm
         reached.append(n_saved())
     assert reached == sorted(reached)
     assert 0 < reached[-1] < 80
-    run(load_plan(path), killed, evaluate=at_once)
+    run(load_plan(path), killed, work=at_once)
     assert timeless(killed) == timeless(calm)
     assert len(timeless(killed)) == 80
 

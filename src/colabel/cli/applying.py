@@ -374,7 +374,7 @@ def _explain_overall(console: Console, model: TableModel, source: Any, *, as_jso
     if as_json:
         console.print_json(json.dumps(found.to_dict()))
         return
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for k, name in enumerate(found.columns[: 2 * _SHOWN]):
         figure = f"{found.importance[k]:.3f} ± {found.errors[k]:.3f}"
         rows.append((name, figure, ", ".join(found.matters_for(k))))
