@@ -436,7 +436,8 @@ def _show(found: Iterable[pa.Table], present: Mapping[str, str]) -> tuple[int, l
         ]
         names = [*names[:start], "labels", *names[own.stop :]]
     console = output()
-    widths = [max(map(len, each)) + 1 for each in zip(names, *rows, strict=True)]
+    # a blank within each column, and one between columns
+    widths = [max(map(len, each)) + 2 for each in zip(names, *rows, strict=True)]
     fits = max(1, sum(sum(widths[: k + 1]) <= console.width for k in range(len(widths))))
     table = columns(*names[:fits])
     for row in rows:

@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 
 from colabel.comparing.held_out import HeldOut, Task, answer
 from colabel.comparing.result import MEASURES, plain
-from colabel.core.arrays import Array, Codes, Indices, dense, is_sparse
+from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
 from colabel.joint import Joint, label_dependence
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import joint_of, model_inside, title_of, unwrapped
@@ -274,7 +274,7 @@ def _label_scores(held_out: HeldOut) -> list[LabelScores]:
     return scores
 
 
-def _gap(probability: Array, true: Array, n_bins: int = 10) -> float:
+def _gap(probability: Array, true: Flags, n_bins: int = 10) -> float:
     """Expected calibration error over bins of equally many rows."""
     bins = np.array_split(np.argsort(probability, kind="stable"), min(n_bins, len(true)))
     gaps = [len(b) * abs(probability[b].mean() - true[b].mean()) for b in bins]
