@@ -81,9 +81,9 @@ def models() -> None:
     ui.output().print(table)
     ui.say(
         "All of them learn from rows with missing labels; the forest and the stack also take "
-        "missing features, which commands fill in for the others. Cost: of fitting 1,000 rows with "
-        "20 labels, low means hundredths of a second, medium less than one, high several, and the "
-        "stack takes as long as about ten forests."
+        "missing features, which commands fill in for the others. Cost of fitting 1,000 rows with 20 "
+        "labels: low is hundredths of a second, medium less than a second, high several seconds, and "
+        "the stack takes as long as about ten forests."
     )
 
 
