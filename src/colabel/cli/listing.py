@@ -80,10 +80,10 @@ def models() -> None:
         table.add_row(f"[bold]{name}[/bold]\n{known.kind}", said, known.cost)
     ui.output().print(table)
     ui.say(
-        "All of them learn from rows with missing labels; the forest and the stack also take "
-        "missing features, which commands fill in for the others. Cost of fitting 1,000 rows with 20 "
-        "labels: low is hundredths of a second, medium less than a second, high several seconds, and "
-        "the stack takes as long as about ten forests."
+        "Every model learns from rows with missing labels; the forest and the stack also take "
+        "missing features, which commands fill in for the others. Cost of fitting 1,000 rows with "
+        "20 labels: low is hundredths of a second, medium less than a second, high several "
+        "seconds, and the stack takes as long as about ten forests."
     )
 
 
