@@ -82,7 +82,7 @@ def models() -> None:
     ui.say(
         "Every model learns from rows with missing labels; the forest and the stack also take "
         "missing features, which commands fill in for the others. Cost of fitting 1,000 rows with "
-        "20 labels: low is hundredths of a second, medium less than a second, high several "
+        "20 labels by default: low is less than half a second, medium about a second, high several "
         "seconds, and the stack takes as long as about ten forests."
     )
 
