@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
 
-from colabel.comparing import Ask, Method, Task, answer, learn
+from colabel.comparing import Ask, Task, answer, learn
 from studies.build import build, build_steps
 from studies.cells import Cell
 from studies.datasets import (
@@ -86,11 +87,11 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
     else:
         data = load_data(cell.dataset, data_home)
         train, test = _splits(cell.dataset, cell.protocol, data_home)[cell.split]
-    method = Method(build(cell.model), tuple(build_steps(cell.steps)))
+    model = make_pipeline(*build_steps(cell.steps), build(cell.model))
     task = Task.of(data.X, data.Y, data.label_names)
     start = time.process_time()
-    fitted = learn(method, task, train)
-    found: dict[str, Any] = {"learn_seconds": fitted.learn_seconds, "n_train": len(train)}
+    fitted, learned = learn(model, task, train)
+    found: dict[str, Any] = {"learn_seconds": learned, "n_train": len(train)}
     measures = {name: MEASURES[name] for name in cell.measures}
     log_prob = any(measure.needs_log_prob for measure in measures.values())
     ask = Ask(log_prob, marginals=False, confidence=False, joint=PATH in measures)

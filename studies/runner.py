@@ -58,12 +58,15 @@ class Runner:
         Folder of the data sets, see `colabel.datasets.load`.
     retry : bool
         Whether cells that failed are run again.
+    work : callable
+        From a cell and the folder of the data sets to its outcome.
     """
 
     store: Store
     n_jobs: int = 1
     data_home: str | None = None
     retry: bool = False
+    work: Callable[[Cell, str | None], Outcome] = evaluate
 
     def missing(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells that have to be run; equal ones once."""
@@ -103,13 +106,15 @@ class Runner:
         pool: Any = joblib.Parallel(
             n_jobs=self.n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
         )
-        yield from pool(joblib.delayed(_work)(cell, self.data_home) for cell in cells)
+        calls = (joblib.delayed(_work)(self.work, cell, self.data_home) for cell in cells)
+        yield from pool(calls)
 
     def _alone(self, cell: Cell) -> Outcome:
         try:
             # Two processes, or joblib would run the cell in this one.
             with joblib.parallel_config(backend="loky", n_jobs=2):
-                found = joblib.Parallel()([joblib.delayed(_work)(cell, self.data_home)])
+                call = joblib.delayed(_work)(self.work, cell, self.data_home)
+                found = joblib.Parallel()([call])
             outcome: Outcome = found[0][1]
             return outcome
         except TerminatedWorkerError:
@@ -117,5 +122,7 @@ class Runner:
             return Outcome("failed", error=reason)
 
 
-def _work(cell: Cell, data_home: str | None) -> tuple[Cell, Outcome]:
-    return cell, evaluate(cell, data_home)
+def _work(
+    work: Callable[[Cell, str | None], Outcome], cell: Cell, data_home: str | None
+) -> tuple[Cell, Outcome]:
+    return cell, work(cell, data_home)

@@ -49,7 +49,7 @@ colabel.models.__all__.append("FirstLabelTree")
 
 from colabel import compare
 from colabel.report import comparison_html, graph_text
-from colabel.tables import TableRequest, load_table, make_model, summarise
+from colabel.tables import TableRequest, load_table, make_model
 
 assert make_model("star").get_params()["smoothing"] == 1.0
 file = pathlib.Path("t.csv")
@@ -59,7 +59,7 @@ data = load_table(TableRequest(file, ["a", "b", "c"]))
 found = compare(data, models=["star"], cv=3)
 assert found.recommended == "star" and not found.failed
 print(graph_text(found.fit().label_graph()))
-page = comparison_html(summarise(data), found)
+page = comparison_html(found)
 assert "FirstLabelTree" in page and "--model star" in page and page.count('class="edge ') > 0
 """
 

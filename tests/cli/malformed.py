@@ -52,17 +52,23 @@ def fit(folder: Path, file: Path | str, *options: str, labels: str = "tag_*") ->
     return ["fit", str(file), *chosen, *options]
 
 
+def fitted(content: str | bytes | None = None, *options: str, **more: str) -> Callable[[Path], Any]:
+    """The case of a table that is fitted."""
+    name, labels = more.get("name", "data.csv"), more.get("labels", "tag_*")
+    return lambda folder: fit(folder, table(folder, content, name), *options, labels=labels)
+
+
+def compared(*options: str) -> Callable[[Path], Any]:
+    """The case of a table on which models are compared."""
+    return lambda folder: ["compare", str(table(folder)), "--labels", "tag_*", *options]
+
+
 def with_line(line: str, at: int = 12) -> str:
     lines = rows()
     return HEADER + "".join([*lines[:at], line, *lines[at:]])
 
 
 # ------------------------------------------------------------------------------------ files
-
-
-CASES |= {
-    "no_such_file": lambda folder: fit(folder, folder / "absent.csv"),
-}
 
 
 @case
@@ -72,25 +78,21 @@ def a_folder(folder):
 
 
 CASES |= {
-    "unknown_ending": lambda folder: fit(folder, table(folder, name="data.xlsx")),
-    "empty_file": lambda folder: fit(folder, table(folder, "")),
-    "header_only": lambda folder: fit(folder, table(folder, HEADER)),
-    "one_row": lambda folder: fit(folder, table(folder, HEADER + rows(1)[0])),
-    "cut_short": lambda folder: fit(folder, table(folder, (HEADER + "".join(rows()))[:-5])),
-    "row_too_long": lambda folder: fit(folder, table(folder, with_line("1,2,red,0,1,9\n"))),
-    "latin_1": lambda folder: fit(
-        folder, table(folder, with_line("1,2,café,0,1\n").encode("latin-1"))
-    ),
-    "unknown_encoding": lambda folder: fit(folder, table(folder), "--encoding", "klingon"),
-    "binary_noise": lambda folder: fit(folder, table(folder, np.random.default_rng(0).bytes(5000))),
-    "zero_bytes": lambda folder: fit(folder, table(folder, b"a\x00,b\x00\n1,2\n"), labels="b*"),
-    "duplicated_columns": lambda folder: fit(
-        folder, table(folder, "size,size,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n")
-    ),
-    "unnamed_column": lambda folder: fit(
-        folder, table(folder, "size,,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n")
-    ),
-    "unclosed_quote": lambda folder: fit(folder, table(folder, with_line('1,2,"red,0,1\n'))),
+    "no_such_file": lambda folder: fit(folder, folder / "absent.csv"),
+    "no_gzip_at_all": fitted(name="data.csv.gz"),
+    "unknown_ending": fitted(name="data.xlsx"),
+    "empty_file": fitted(""),
+    "header_only": fitted(HEADER),
+    "one_row": fitted(HEADER + rows(1)[0]),
+    "cut_short": fitted((HEADER + "".join(rows()))[:-5]),
+    "row_too_long": fitted(with_line("1,2,red,0,1,9\n")),
+    "latin_1": fitted(with_line("1,2,café,0,1\n").encode("latin-1")),
+    "unknown_encoding": fitted(None, "--encoding", "klingon"),
+    "binary_noise": fitted(np.random.default_rng(0).bytes(5000)),
+    "zero_bytes": fitted(b"a\x00,b\x00\n1,2\n", labels="b*"),
+    "duplicated_columns": fitted("size,size,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n"),
+    "unnamed_column": fitted("size,,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n"),
+    "unclosed_quote": fitted(with_line('1,2,"red,0,1\n')),
 }
 
 
@@ -109,28 +111,17 @@ def truncated_gzip(folder):
     return fit(folder, table(folder, content[: len(content) // 2], "data.csv.gz"))
 
 
-CASES |= {
-    "no_gzip_at_all": lambda folder: fit(folder, table(folder, name="data.csv.gz")),
-}
-
-
 # ------------------------------------------------------------------------- values and columns
 
 
 CASES |= {
-    "infinity": lambda folder: fit(folder, table(folder, with_line("inf,2,red,0,1\n"))),
-    "beyond_infinity": lambda folder: fit(folder, table(folder, with_line("-1e999,2,red,0,1\n"))),
-    "too_large_to_square": lambda folder: fit(
-        folder, table(folder, with_line("1e200,2,red,0,1\n"))
-    ),
-    "text_among_numbers": lambda folder: fit(
-        folder, table(folder, with_line("twelve,2,red,0,1\n"))
-    ),
-    "underscore_in_number": lambda folder: fit(
-        folder, table(folder, with_line("1_000,2,red,0,1\n"))
-    ),
-    "label_absent": lambda folder: fit(folder, table(folder), labels="tag_z"),
-    "glob_without_match": lambda folder: fit(folder, table(folder), labels="label_*"),
+    "infinity": fitted(with_line("inf,2,red,0,1\n")),
+    "beyond_infinity": fitted(with_line("-1e999,2,red,0,1\n")),
+    "too_large_to_square": fitted(with_line("1e200,2,red,0,1\n")),
+    "text_among_numbers": fitted(with_line("twelve,2,red,0,1\n")),
+    "underscore_in_number": fitted(with_line("1_000,2,red,0,1\n")),
+    "label_absent": fitted(labels="tag_z"),
+    "glob_without_match": fitted(labels="label_*"),
     "list_absent": lambda folder: fit(folder, table(folder), labels=f"@{folder / 'absent.txt'}"),
 }
 
@@ -148,18 +139,12 @@ def list_of_noise(folder):
 
 
 CASES |= {
-    "label_with_fractions": lambda folder: fit(
-        folder, table(folder, HEADER + "".join(r.replace(",1\n", ",0.5\n") for r in rows()))
-    ),
-    "labels_all_missing": lambda folder: fit(
-        folder, table(folder, HEADER + "".join("1,2,red,,\n2,1,blue,NaN,?\n" * 4))
-    ),
-    "only_labels": lambda folder: fit(folder, table(folder), labels="*"),
-    "only_constant_features": lambda folder: fit(
-        folder, table(folder, "size,tag_a\n" + "1,0\n1,1\n" * 6)
-    ),
-    "label_to_be_dropped": lambda folder: fit(folder, table(folder), "--drop", "tag_a"),
-    "separator_for_several": lambda folder: fit(folder, table(folder), "--separator", ";"),
+    "label_with_fractions": fitted(HEADER + "".join(r.replace(",1\n", ",0.5\n") for r in rows())),
+    "labels_all_missing": fitted(HEADER + "".join("1,2,red,,\n2,1,blue,NaN,?\n" * 4)),
+    "only_labels": fitted(labels="*"),
+    "only_constant_features": fitted("size,tag_a\n" + "1,0\n1,1\n" * 6),
+    "label_to_be_dropped": fitted(None, "--drop", "tag_a"),
+    "separator_for_several": fitted(None, "--separator", ";"),
 }
 
 
@@ -171,11 +156,11 @@ def too_many_tags(folder):
 
 
 CASES |= {
-    "delimiter_too_long": lambda folder: fit(folder, table(folder), "--delimiter", "::"),
-    "unknown_model": lambda folder: fit(folder, table(folder), "-m", "ctnb"),
-    "unknown_setting": lambda folder: fit(folder, table(folder), "--set", "depth=3"),
-    "setting_without_value": lambda folder: fit(folder, table(folder), "--set", "C"),
-    "setting_out_of_range": lambda folder: fit(folder, table(folder), "--set", "C=-1"),
+    "delimiter_too_long": fitted(None, "--delimiter", "::"),
+    "unknown_model": fitted(None, "-m", "ctnb"),
+    "unknown_setting": fitted(None, "--set", "depth=3"),
+    "setting_without_value": fitted(None, "--set", "C"),
+    "setting_out_of_range": fitted(None, "--set", "C=-1"),
     "model_into_no_folder": lambda folder: fit(
         folder, table(folder), "-o", str(folder / "no" / "m.colabel")
     ),
@@ -189,24 +174,8 @@ CASES |= {
         "--report",
         str(folder / "r.html"),
     ],
-    "unknown_measure": lambda folder: [
-        "compare",
-        str(table(folder)),
-        "--labels",
-        "tag_*",
-        "--measure",
-        "accuracy",
-    ],
-    "unknown_loss": lambda folder: [
-        "compare",
-        str(table(folder)),
-        "--labels",
-        "tag_*",
-        "--decision",
-        "f2",
-        "--models",
-        "br",
-    ],
+    "unknown_measure": compared("--measure", "accuracy"),
+    "unknown_loss": compared("--decision", "f2", "--models", "br"),
 }
 
 
@@ -236,7 +205,7 @@ CASES |= {
     "arff_sparse_index_twice": lambda folder: sparse_arff(folder, "{0 1, 0 2}"),
     "arff_sparse_unclosed": lambda folder: sparse_arff(folder, "{0 1, 1 1"),
     "arff_dense_among_sparse": lambda folder: sparse_arff(folder, "1,0,1"),
-    "arff_without_data": lambda folder: fit(folder, table(folder, ARFF, "data.arff")),
+    "arff_without_data": fitted(ARFF, name="data.arff"),
     "arff_unknown_value": lambda folder: arff(folder, "1,0,2"),
     "arff_unclosed_quote": lambda folder: arff(folder, "1,'0,1"),
     "arff_attribute_twice": lambda folder: arff(folder, header=ARFF + "@attribute size numeric\n"),
@@ -286,7 +255,7 @@ def xml_list_with_entities(folder):
 CASES |= {
     "xml_cut_short": lambda folder: mulan(folder, b'<labels><label name="tag_a"/>'),
     "xml_too_large": lambda folder: mulan(folder, b"<labels>" + b" " * (17 << 20) + b"</labels>"),
-    "parquet_of_text": lambda folder: fit(folder, table(folder, name="data.parquet")),
+    "parquet_of_text": fitted(name="data.parquet"),
 }
 
 
@@ -350,6 +319,21 @@ def changed(
     return model
 
 
+def predicted(*options: str, content: str | None = None) -> Callable[[Path], Any]:
+    """The case of a good model that is asked about a new table."""
+    return lambda folder: predict(folder, good_model(folder), *options, content=content)
+
+
+def asked(command: str, *options: str) -> Callable[[Path], Any]:
+    """The case of another command with a good model and table."""
+    return lambda folder: [command, str(good_model(folder)), str(table(folder)), *options]
+
+
+def refused(name: str, change: Callable[[bytes], bytes | None]) -> Callable[[Path], Any]:
+    """The case of a model file with a member changed."""
+    return lambda folder: predict(folder, changed(good_model(folder), name, change))
+
+
 def in_json(**values: Any) -> Callable[[bytes], bytes]:
     return lambda content: json.dumps({**json.loads(content), **values}).encode()
 
@@ -369,11 +353,6 @@ def npy(array: Any, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-CASES |= {
-    "model_absent": lambda folder: predict(folder, folder / "absent.colabel"),
-}
-
-
 @case
 def model_cut_short(folder):
     model = good_model(folder)
@@ -388,29 +367,17 @@ def model_is_a_pickle(folder):
 
 
 CASES |= {
+    "model_absent": lambda folder: predict(folder, folder / "absent.colabel"),
+    "model_wants_os_system": refused("model.json", of_first_type("os.system")),
+    "model_wants_a_function_of_colabel": refused("model.json", of_first_type("colabel.cli.main")),
+    "model_that_is_no_json": refused("model.json", lambda c: c[:-10]),
+    "model_without_its_arrays": refused("*.npy", lambda _: None),
+    "model_with_other_shapes": refused("*.npy", lambda _: npy(np.zeros(3))),
     "model_is_a_table": lambda folder: predict(folder, table(folder)),
-    "model_without_manifest": lambda folder: predict(
-        folder, changed(good_model(folder), "colabel.json", lambda _: None)
-    ),
-    "model_of_a_later_version": lambda folder: predict(
-        folder, changed(good_model(folder), "colabel.json", in_json(format=99))
-    ),
-    "model_with_a_strange_manifest": lambda folder: predict(
-        folder, changed(good_model(folder), "colabel.json", lambda _: b"[1, 2]")
-    ),
+    "model_without_manifest": refused("colabel.json", lambda _: None),
+    "model_of_a_later_version": refused("colabel.json", in_json(format=99)),
+    "model_with_a_strange_manifest": refused("colabel.json", lambda _: b"[1, 2]"),
 }
-
-
-@case
-def model_wants_os_system(folder):
-    change = of_first_type("os.system")
-    return predict(folder, changed(good_model(folder), "model.json", change))
-
-
-@case
-def model_wants_a_function_of_colabel(folder):
-    change = of_first_type("colabel.cli.main")
-    return predict(folder, changed(good_model(folder), "model.json", change))
 
 
 @case
@@ -442,7 +409,7 @@ def model_unpacks_to_gigabytes(folder):
 @case
 def model_nested_without_end(folder):
     deep = b'{"content":' * 100_000 + b"1" + b"}" * 100_000
-    return predict(folder, changed(good_model(folder), "model.json", lambda _: deep))
+    return refused("model.json", lambda _: deep)(folder)
 
 
 @case
@@ -460,17 +427,7 @@ def model_with_a_boundless_array(folder):
 @case
 def model_with_pickled_arrays(folder):
     bomb = npy(np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    return predict(folder, changed(good_model(folder), "*.npy", lambda _: bomb))
-
-
-CASES |= {
-    "model_without_its_arrays": lambda folder: predict(
-        folder, changed(good_model(folder), "*.npy", lambda _: None)
-    ),
-    "model_with_other_shapes": lambda folder: predict(
-        folder, changed(good_model(folder), "*.npy", lambda _: npy(np.zeros(3)))
-    ),
-}
+    return refused("*.npy", lambda _: bomb)(folder)
 
 
 @case
@@ -482,54 +439,26 @@ def model_with_nan(folder):
     return predict(folder, changed(good_model(folder), "*.npy", change))
 
 
-CASES |= {
-    "model_that_is_no_json": lambda folder: predict(
-        folder, changed(good_model(folder), "model.json", lambda c: c[:-10])
-    ),
-}
-
-
 # ------------------------------------------------------------------------------- new tables
 
 
 CASES |= {
-    "new_table_lacks_a_column": lambda folder: predict(
-        folder, good_model(folder), content="size,colour\n1,red\n"
+    "new_table_lacks_a_column": predicted(content="size,colour\n1,red\n"),
+    "new_table_has_text_for_numbers": predicted(content="size,weight,colour\n1,heavy,red\n"),
+    "new_table_is_empty": predicted(content="size,weight,colour\n"),
+    "new_table_breaks_off": predicted(
+        content="size,weight,colour\n" + "1,2,red\n" * 20_000 + "1,2"
     ),
-    "new_table_has_text_for_numbers": lambda folder: predict(
-        folder, good_model(folder), content="size,weight,colour\n1,heavy,red\n"
+    "known_label_of_another_value": predicted(
+        "--given", "tag_a", content="size,weight,colour,tag_a\n1,2,red,maybe\n"
     ),
-    "new_table_is_empty": lambda folder: predict(
-        folder, good_model(folder), content="size,weight,colour\n"
+    "known_tag_that_is_no_label": predicted(
+        "--given", "known", content="size,weight,colour,known\n1,2,red,tag_q\n"
     ),
-}
-
-
-@case
-def new_table_breaks_off(folder):
-    content = "size,weight,colour\n" + "1,2,red\n" * 20_000 + "1,2"
-    return predict(folder, good_model(folder), content=content)
-
-
-@case
-def known_label_of_another_value(folder):
-    content = "size,weight,colour,tag_a\n1,2,red,maybe\n"
-    return predict(folder, good_model(folder), "--given", "tag_a", content=content)
-
-
-@case
-def known_tag_that_is_no_label(folder):
-    content = "size,weight,colour,known\n1,2,red,tag_q\n"
-    return predict(folder, good_model(folder), "--given", "known", content=content)
-
-
-CASES |= {
-    "known_labels_in_no_column": lambda folder: predict(
-        folder, good_model(folder), "--given", "known_*"
-    ),
-    "kept_column_absent": lambda folder: predict(folder, good_model(folder), "--keep", "id"),
-    "negative_top_k": lambda folder: predict(folder, good_model(folder), "--top-k", "-3"),
-    "unknown_decision": lambda folder: predict(folder, good_model(folder), "--decision", "best"),
+    "known_labels_in_no_column": predicted("--given", "known_*"),
+    "kept_column_absent": predicted("--keep", "id"),
+    "negative_top_k": predicted("--top-k", "-3"),
+    "unknown_decision": predicted("--decision", "best"),
     "output_into_no_folder": lambda folder: predict(
         folder, good_model(folder), "-o", str(folder / "no" / "out.csv")
     ),
@@ -546,9 +475,7 @@ CASES |= {
     "fit_without_its_scratch_folder": lambda folder: fit(
         folder, table(folder), "--workers", "2", "--scratch", str(folder / "none")
     ),
-    "fit_by_no_scheduler": lambda folder: fit(
-        folder, table(folder), "--cluster", "http://somewhere"
-    ),
+    "fit_by_no_scheduler": fitted(None, "--cluster", "http://somewhere"),
 }
 
 
@@ -560,34 +487,10 @@ def parts_of_other_columns(folder):
 
 CASES |= {
     "no_file_matches": lambda folder: fit(folder, folder / "none-*.csv"),
-    "explain_a_row_that_is_not_there": lambda folder: [
-        "explain",
-        str(good_model(folder)),
-        str(table(folder)),
-        "--row",
-        "1000",
-    ],
-    "explain_a_label_that_is_not_there": lambda folder: [
-        "explain",
-        str(good_model(folder)),
-        str(table(folder)),
-        "--label",
-        "nothing",
-    ],
-    "explain_against_nothing": lambda folder: [
-        "explain",
-        str(good_model(folder)),
-        str(table(folder)),
-        "--against",
-        "no.csv",
-    ],
-    "explore_rows_that_are_not_there": lambda folder: [
-        "explore",
-        str(good_model(folder)),
-        str(table(folder)),
-        "--start",
-        "1000",
-    ],
+    "explain_a_row_that_is_not_there": asked("explain", "--row", "1000"),
+    "explain_a_label_that_is_not_there": asked("explain", "--label", "nothing"),
+    "explain_against_nothing": asked("explain", "--against", "no.csv"),
+    "explore_rows_that_are_not_there": asked("explore", "--start", "1000"),
     "export_of_nothing": lambda folder: [
         "datasets",
         "export",

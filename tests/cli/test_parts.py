@@ -6,24 +6,17 @@ import csv
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import colabel
-from colabel.cli import app
 from colabel.tables import read_frame
+from tests.cli.typed import read, run, said
 
-pytest.importorskip("dask")
-runner = CliRunner()
+dask = pytest.importorskip("dask")
 N = 120
-
-
-def run(*arguments, code=0):
-    result = runner.invoke(app, [*map(str, arguments)], env={"COLUMNS": "80"})
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture
@@ -131,8 +124,7 @@ def test_answers_in_parquet(folder):
     run("predict", folder / "m.colabel", folder / "part-0.parquet", "-o", out)
     run("predict", folder / "m.colabel", folder / "part-0.csv", "-o", folder / "one.csv")
     found = parquet.read_table(out / "part-0.parquet").to_pydict()
-    with (folder / "one.csv").open() as text:
-        expected = list(csv.DictReader(text))
+    expected = read(folder / "one.csv")
     assert list(found) == list(expected[0])
     assert found["tag_a"] == [int(row["tag_a"]) for row in expected]
     probabilities = [float(row["p_tag_b"]) for row in expected]
@@ -167,15 +159,11 @@ def test_parts_that_cannot_be_answered(folder):
 def test_what_cannot_be_meant(folder, more, sentence):
     settings = ["--labels", "tag_*", "-o", folder / "m.colabel"]
     result = run("fit", folder / "part-*.csv", *settings, *more, code=2)
-    assert sentence in " ".join(result.stderr.split())
+    assert sentence in said(result.stderr)
 
 
 def test_a_stopped_fit_goes_on(folder, monkeypatch):
     """The passes that were made are not made again, and the model is the same to the bit."""
-    from contextlib import contextmanager
-
-    import dask
-
     fit(folder)
     expected = colabel.load(folder / "m.colabel").model.models_.coef
     kept = folder / "fit.checkpoint"
@@ -199,7 +187,7 @@ def test_a_stopped_fit_goes_on(folder, monkeypatch):
     with kept.open("ab") as file:
         file.write(b"cut short")  # as if the process had ended while it wrote
     other = fit(folder, "--checkpoint", kept, "--set", "tol=0.1", code=2).stderr
-    assert "is of another fit" in " ".join(other.split())
+    assert "is of another fit" in said(other)
 
     compute = dask.compute
     monkeypatch.setattr("dask.compute", lambda *a, **k: (made.append(1), compute(*a, **k))[1])
@@ -224,7 +212,7 @@ def test_workers_that_fail_are_one_sentence(folder, monkeypatch):
 
     monkeypatch.setattr("colabel.tables.TableModel.fit_parts", fail)
     result = fit(folder, code=2)
-    assert "One worker after the other failed" in " ".join(result.stderr.split())
+    assert "One worker after the other failed" in said(result.stderr)
 
 
 def test_a_fault_is_not_called_wrong_use(folder, monkeypatch):
@@ -235,11 +223,11 @@ def test_a_fault_is_not_called_wrong_use(folder, monkeypatch):
     assert "a fault of its own" in fit(folder, code=1).stderr
 
 
-def test_no_scheduler_there(folder, monkeypatch):
+def test_no_scheduler_there(folder):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("colabel.cli.fitting._WAIT", 0.5)
-    result = fit(folder, "--cluster", "tcp://127.0.0.1:1", code=2)
-    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in " ".join(result.stderr.split())
+    with dask.config.set({"distributed.comm.timeouts.connect": "500 ms"}):
+        result = fit(folder, "--cluster", "tcp://127.0.0.1:1", code=2)
+    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in said(result.stderr)
 
 
 # A cluster whose scheduler is closed in the fifth pass of a fit, in a process of its own.
@@ -277,7 +265,7 @@ def test_a_lost_scheduler_is_one_sentence(folder):
     command += ["--set", "C=0.1", "-o", folder / "m.colabel"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2, done.stderr
-    assert "Error: The Dask scheduler is gone" in " ".join(done.stderr.split())
+    assert "Error: The Dask scheduler is gone" in said(done.stderr)
     assert "Traceback" not in done.stderr
     assert not (folder / "m.colabel").exists()
 
@@ -315,7 +303,6 @@ def test_tables_are_never_overwritten_by_what_is_made_of_them(folder):
         ("fit", table, "--labels", "tag_*", "-o", table),
         ("fit", folder / "part-*.csv", "--labels", "tag_*", "--checkpoint", folder / "part-0.csv"),
     ]:
-        said = run(*words, code=2).stderr
-        assert "would be overwritten: name another file" in " ".join(said.split()), words
+        assert "would be overwritten: name another file" in said(run(*words, code=2).stderr), words
     link.unlink()
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

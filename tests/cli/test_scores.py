@@ -7,10 +7,9 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from colabel.cli import app
 from colabel.datasets import load_digit_traits
+from tests.cli.typed import run, said
 from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page
 
@@ -32,19 +31,13 @@ def spoiled(tmp_path_factory):
     return folder / "digits.csv", wrong, data.label_names
 
 
-def run(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
 def test_audit_names_rows_as_the_table_has_them(spoiled, tmp_path):
     table, wrong, names = spoiled
     found, page, fixed = tmp_path / "audit.csv", tmp_path / "audit.html", tmp_path / "fixed.csv"
-    options = ["--cv", 3, "-o", found, "--html", page, "--fix", fixed, "--at-least", 0.9]
-    said = run("audit", table, "-l", ",".join(names), *options)
-    assert "labels look wrong (between" in said
-    assert "1 rows without any label were left out" in said or "1 row" in said
+    options = ["--cv", 3, "-o", found, "--html", page, "--fix", fixed, "--explain", 5]
+    text = run("audit", table, "-l", ",".join(names), *options).output
+    assert "labels look wrong (between" in text
+    assert "1 row without any label left out." in said(text)
     rows = list(csv.DictReader(found.open()))
     planted = {(row + 2, names[i]) for row, i in np.argwhere(wrong)}
     worst = {(int(row["row"]), row["label"]) for row in rows[: len(planted)]}
@@ -79,7 +72,7 @@ def test_tags_are_corrected_in_their_own_form(tmp_path, encoding):
     header = ",".join(["tags", *(f"p{i}" for i in range(64)), "note"])
     table.write_text("\n".join([header, *lines]), encoding)
     options = ["--drop", "note", "--cv", 2, "-o", tmp_path / "a.csv", "--fix", fixed]
-    run("audit", table, "-l", "tags", *options)
+    run("audit", table, "-l", "tags", *options, "-m", "mlknn", "--explain", 0)
     after = list(csv.DictReader(fixed.open(encoding="utf-8")))
     assert [len(row["note"]) for row in after] == [1, 1, 1, 200_001, *[1] * 196]
     for number, row in enumerate(after):
@@ -104,9 +97,9 @@ def test_class_variables_with_holes_are_audited_by_groups_and_corrected(tmp_path
         for i, (v, s, w) in enumerate(zip(value, size, wide, strict=True))
     ]
     table.write_text("\n".join(["patient,value,size,wide", *lines]))
-    labels = ["-l", "size,wide", "--groups", "patient", "--cv", 3]
-    said = run("audit", table, *labels, "-o", found, "--fix", fixed, "--at-least", 0.8)
-    assert "against it" in said
+    labels = ["-l", "size,wide", "--groups", "patient", "--cv", 3, "-m", "pcc", "--explain", 10]
+    text = run("audit", table, *labels, "-o", found, "--fix", fixed, "--at-least", 0.8).output
+    assert "against it" in text
     first = next(csv.DictReader(found.open()))
     assert (int(first["row"]), first["label"], first["given"]) == (wrong + 1, "size", "S")
     assert first["suggestion"] in {"M", "L"}
@@ -128,8 +121,8 @@ def test_rows_that_break_rules_come_first_and_keys_go_through_the_page(spoiled, 
     page, rules = tmp_path / "audit.html", tmp_path / "rules.txt"
     rules.write_text("prime -> not square")
     options = ["-m", "br", "--cv", 2, "-o", tmp_path / "a.csv", "--html", page, "--rules", rules]
-    said = run("audit", table, "-l", ",".join(names), *options)
-    assert "break a rule, such as" in " ".join(said.split())
+    text = run("audit", table, "-l", ",".join(names), *options).output
+    assert "break a rule, such as" in said(text)
     with Browser(find_browser(), tmp_path / "profile") as browser:
         browser.open(page)
         headings = browser.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
@@ -147,23 +140,22 @@ def test_evaluate_gives_a_table_a_page_and_json(spoiled, tmp_path):
     table, _, names = spoiled
     model, page = tmp_path / "model.colabel", tmp_path / "test.html"
     run("fit", table, "-l", ",".join(names), "-m", "br", "--set", "C=0.1", "-o", model)
-    said = run("evaluate", model, table, "--html", page)
-    assert "exact match" in said
-    assert "The weakest labels" in said
+    text = run("evaluate", model, table, "--html", page).output
+    assert "exact match" in text
+    assert "The weakest labels" in text
     assert not Page(page.read_text("utf-8")).open
-    scores = json.loads(run("evaluate", model, table, "--json"))
+    scores = json.loads(run("evaluate", model, table, "--json").output)
     assert scores["n_rows"] == 301
     assert 0.3 < scores["measures"]["exact_match"]["value"] < 1
     lacking = tmp_path / "new.csv"
     lacking.write_text(",".join(f"p{i}" for i in range(64)) + "\n" + ",".join("1" * 64) + "\n")
-    done = CliRunner().invoke(app, ["evaluate", str(model), str(lacking)])
-    assert done.exit_code == 2
-    assert "lacks the label columns even" in " ".join(done.output.split())
+    done = run("evaluate", model, lacking, code=2)
+    assert "lacks the label columns even" in said(done.output)
     lines = table.read_text().splitlines()
     lines[8] = lines[8].rpartition(",")[0] + ",2"
     lacking.write_text("\n".join(lines))
-    done = CliRunner().invoke(app, ["evaluate", str(model), str(lacking)])
-    assert "new.csv, row 8: The label column" in " ".join(done.output.split())
+    done = run("evaluate", model, lacking, code=2)
+    assert "new.csv, row 8: The label column" in said(done.output)
 
 
 def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
@@ -176,17 +168,16 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
         for x, y in zip(data.X[:300], data.Y[:300], strict=True):
             write([*x, *y])
     rules, labels = tmp_path / "rules.txt", ["-l", ",".join(names)]
-    assert "rules written to" in run("rules", clean, *labels, "-o", rules)
+    assert "rules written to" in run("rules", clean, *labels, "-o", rules).output
     written = [line.split("  #")[0] for line in rules.read_text().splitlines()[1:]]
     assert "at most one of prime, square" in written
-    assert "No row breaks a rule" in run("rules", clean, *labels, "--check", rules)
-    done = CliRunner().invoke(app, ["rules", str(table), *labels, "--check", str(rules)])
-    assert done.exit_code == 2
+    assert "No row breaks a rule" in run("rules", clean, *labels, "--check", rules).output
+    done = run("rules", table, *labels, "--check", rules, code=2)
     assert "rows break rules" in done.output
     compared = ["-m", "br", "--cv", 2, "--rules", rules, "--measure", "joint log-loss"]
-    said = run("compare", clean, *labels, *compared, "--report", tmp_path / "compare.html")
-    assert "Take br, ruled." in said  # what it obeys, all rows obey
-    assert f"--model br --rules {rules}" in " ".join(said.split())
+    text = run("compare", clean, *labels, *compared, "--report", tmp_path / "compare.html").output
+    assert "Take br, ruled." in text  # what it obeys, all rows obey
+    assert f"--model br --rules {rules}" in said(text)
     model, answers = tmp_path / "model.colabel", tmp_path / "out.csv"
     run("fit", clean, *labels, "-m", "br", "--set", "C=0.001", "--rules", rules, "-o", model)
     run("predict", model, table, "-o", answers)
@@ -199,21 +190,19 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
     lines[3] = ",".join([*lines[3].split(",")[:64], "1", "1", "1", "0", "1", "1", "1"])
     (tmp_path / "odd.csv").write_text("\n".join(lines))
     known = ["predict", str(model), str(tmp_path / "odd.csv"), "--given", "prime,square"]
-    done = CliRunner().invoke(app, known)
-    assert done.exit_code == 2
-    assert "odd.csv, row 3: what is given" in " ".join(done.output.split())
+    done = run(*known, code=2)
+    assert "odd.csv, row 3: what is given" in said(done.output)
 
 
 def test_explain_over_all_rows_and_rows_that_are_not_there(spoiled, tmp_path):
     table, _, names = spoiled
     model = tmp_path / "m.colabel"
     run("fit", table, "-l", ",".join(names), "-m", "br", "--set", "C=0.01", "-o", model, "-q")
-    said = run("explain", model, table, "--overall")
-    assert "Columns that matter" in said
-    assert "None do." in said  # labels are independent in this model
-    found = json.loads(run("explain", model, table, "--overall", "--json"))
+    text = run("explain", model, table, "--overall").output
+    assert "Columns that matter" in text
+    assert "None do." in text  # labels are independent in this model
+    found = json.loads(run("explain", model, table, "--overall", "--json").output)
     assert len(found["importance"]) == len(found["columns"])
     assert found["labels"] == list(names)
-    done = CliRunner().invoke(app, ["explain", str(model), str(table), "--row", "0"])
-    assert done.exit_code == 2
-    assert "rows are counted from 1" in " ".join(done.output.split())
+    done = run("explain", model, table, "--row", 0, code=2)
+    assert "rows are counted from 1" in said(done.output)

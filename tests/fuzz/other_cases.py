@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import colabel
-from colabel.comparing.describing import dependence_graph
+from colabel.comparing import dependence_graph
 from colabel.core.journal import Journal, JournalError
 from colabel.joint import Independent
 from colabel.labels import LabelSpace

@@ -12,7 +12,7 @@ from colabel import compare
 from colabel.models import JointClassifier, LabelClassifier
 from colabel.report import comparison_html
 from colabel.report.comparison_page import zoomed
-from colabel.tables import TableRequest, load_table, summarise
+from colabel.tables import TableRequest, load_table
 from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page
 
@@ -35,13 +35,8 @@ def found(data):
 
 
 @pytest.fixture(scope="module")
-def summary(data):
-    return summarise(data)
-
-
-@pytest.fixture(scope="module")
-def report(summary, found):
-    return comparison_html(summary, found)
+def report(found):
+    return comparison_html(found)
 
 
 def test_well_formed_and_whole(report):
@@ -70,13 +65,13 @@ def test_what_it_says_is_in_the_record(report, found):
         assert loss in text
 
 
-def test_nothing_is_fitted_while_it_is_drawn(found, summary, report, monkeypatch):
+def test_nothing_is_fitted_while_it_is_drawn(found, report, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a report draws")
 
     monkeypatch.setattr(LabelClassifier, "fit", refuse)
     monkeypatch.setattr(JointClassifier, "joint", refuse)
-    assert comparison_html(summary, found) == report
+    assert comparison_html(found) == report
 
 
 def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
@@ -86,17 +81,17 @@ def test_class_variables_have_their_graph_as_a_table(tmp_path, rng):
     file.write_text("\n".join(["size,grade,big", *lines]) + "\n")
     data = load_table(TableRequest(file, ["grade", "big"]))
     found = compare(data, models=["ctbn"], cv=3)
-    page = comparison_html(summarise(data), found)
+    page = comparison_html(found)
     assert 'class="edge ' not in page
     for edge in found.graph["edges"]:
         assert f'<td data-key="{edge["nats"]!r}">{edge["nats"]:.3f}'.replace(">0.", ">.") in page
 
 
-def test_of_a_model_without_a_graph_it_is_said_so(data, summary):
+def test_of_a_model_without_a_graph_it_is_said_so(data):
     """Also where it stands behind features, which have no graph either."""
     found = compare(data, models=["forest+br"], cv=2)
-    text = " ".join(Page(comparison_html(summary, found)).text.split())
-    assert "ForestFeatures + BinaryRelevance finds no two labels that say anything of" in text
+    text = " ".join(Page(comparison_html(found)).text.split())
+    assert "ForestFeatures + BinaryRelevance finds no two labels that depend on each" in text
     assert "Take ForestFeatures + BinaryRelevance --model forest+br" in text
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from colabel import CTBN, feature_evidence
-from colabel.comparing.describing import dependence_graph
+from colabel.comparing import dependence_graph
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
-from colabel.report import Exploration, exploration_html, explored_rows, write_exploration_html
+from colabel.report import Exploration, exploration_html, explored_rows, write_page
 from colabel.rules import Rules
 from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page
@@ -109,7 +109,7 @@ def test_class_variables_have_all_their_values(colours):
 @pytest.fixture(scope="module")
 def page(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("explore") / "explore.html"
-    write_exploration_html(path, explored(*model), f"table.csv {HOSTILE}")
+    write_page(path, exploration_html(explored(*model), f"table.csv {HOSTILE}"))
     return path
 
 
@@ -233,7 +233,7 @@ def test_class_variables_are_chosen_from_their_values(browser, colours, tmp_path
     path = tmp_path / "colours.html"
     joint = fitted.joint(X[:1])
     rows = tuple(explored_rows(joint, ["row 1"], [()]))
-    write_exploration_html(path, Exploration(joint.space, rows, joint.how, True), "colours")
+    write_page(path, exploration_html(Exploration(joint.space, rows, joint.how, True), "colours"))
     browser.complaints.clear()
     browser.open(path)
     choose(browser, ".asking select", "2")
@@ -283,7 +283,8 @@ def test_what_rules_forbid_is_crossed_out_as_labels_are_set(browser, tmp_path):
     joint = joint.subject_to(text)
     rows = tuple(explored_rows(joint, ["row 1"], [()]))
     path = tmp_path / "ruled.html"
-    write_exploration_html(path, Exploration(space, rows, joint.how, True, None, rules), "ruled")
+    ruled = Exploration(space, rows, joint.how, True, None, rules)
+    write_page(path, exploration_html(ruled, "ruled"))
     browser.complaints.clear()
     for known in ({}, {0: 1}, {3: 1}, {1: 0, 2: 1}, {4: 2}, {3: 0, 4: 1}):
         browser.open(path)
@@ -305,7 +306,7 @@ def test_evidence_stands_beside_each_label(browser, model, tmp_path):
         for i, row in enumerate(found.rows)
     ]
     path = tmp_path / "why.html"
-    write_exploration_html(path, replace(found, rows=tuple(rows)), "why")
+    write_page(path, exploration_html(replace(found, rows=tuple(rows)), "why"))
     browser.complaints.clear()
     browser.open(path)
     for _ in range(2):
@@ -326,7 +327,7 @@ def test_what_is_not_listed_is_said_and_bounded(browser, model, tmp_path):
     fitted, X = model
     path = tmp_path / "few.html"
     found = explored(fitted, X, n_rows=1, most=3, graph=False)
-    write_exploration_html(path, found, "few")
+    write_page(path, exploration_html(found, "few"))
     browser.complaints.clear()
     browser.open(path)
     listed = found.rows[0].codes

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
-from studies.__main__ import app
+from studies.__main__ import app, main
 from studies.record import FILE
 from studies.report import ROOT
 from tests.studies.conftest import PLAN
@@ -69,22 +67,19 @@ def test_the_report_is_written_from_the_record(tmp_path):
     assert {"mlcrf.md", "ctbn.md", "cdn.md", "lds_mixture.md"} <= tables
 
 
-def test_wrong_use_is_a_sentence(folder, tmp_path):
+def test_wrong_use_is_a_sentence(folder, tmp_path, monkeypatch, capsys):
     for arguments, said in (
         (["run", str(tmp_path / "no.toml")], "There is no plan"),
         (["show", str(folder / "plan.toml"), "-s", str(tmp_path / "none.sqlite")], "no results in"),
         (["run", str(folder / "plan.toml"), "--method", "X"], "no method 'X'"),
         (["export", "plan.toml", "-s", "no.sqlite", "-o", "rows.csv"], "no results in"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "studies", *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 2
-        assert done.stderr.startswith("Error: ")
-        assert said in done.stderr
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["studies", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 2
+        said_so = capsys.readouterr().err
+        assert said_so.startswith("Error: ")
+        assert said in said_so
     assert not (tmp_path / "none.sqlite").exists()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colabel import CTBN, ClassifierChain
-from colabel.comparing import Ask, Method, Task, answer, learn
+from colabel.comparing import Ask, Task, answer, learn
 from studies.datasets import load_digit_traits, make_synthetic
 from studies.measures import MEASURES, true_graph
 
@@ -26,9 +26,9 @@ def task(data):
 
 def test_a_greedy_chain_by_the_labels_it_predicts(task, data):
     """Against a loop over the links: each label given x and the labels predicted before it."""
-    fitted = learn(Method(ClassifierChain(C=0.1, random_state=0)), task, TRAIN)
+    fitted, _ = learn(ClassifierChain(C=0.1, random_state=0), task, TRAIN)
     found = answer(fitted, task, TEST, ASK)
-    links = fitted.model.joint(data.X[TEST]).links
+    links = fitted.joint(data.X[TEST]).links
     expected = np.zeros(len(TEST))
     for row, true in enumerate(data.Y[TEST]):
         predicted = []
@@ -39,7 +39,7 @@ def test_a_greedy_chain_by_the_labels_it_predicts(task, data):
     loss = MEASURES["path_log_loss_sum_per_fold"].take(found)
     assert loss == pytest.approx(-expected.sum())
     assert loss > MEASURES["log_loss_sum_per_fold"].take(found)
-    tree = answer(learn(Method(CTBN(C=0.1, random_state=0)), task, TRAIN), task, TEST, ASK)
+    tree = answer(learn(CTBN(C=0.1, random_state=0), task, TRAIN)[0], task, TEST, ASK)
     same = [
         MEASURES[name].take(tree) for name in MEASURES if name.endswith("log_loss_sum_per_fold")
     ]
@@ -50,6 +50,6 @@ def test_a_graph_is_the_true_one_or_not(task):
     problem = make_synthetic("SD1", 500, 0)
     own = Task.of(problem.X, problem.Y, problem.label_names)
     rows = np.arange(500)
-    found = answer(learn(Method(CTBN(C=1.0, random_state=0)), own, rows), own, rows, ASK)
+    found = answer(learn(CTBN(C=1.0, random_state=0), own, rows)[0], own, rows, ASK)
     assert true_graph(found, "SD1") in (0.0, 1.0)
     assert np.isnan(true_graph(found, "digit_traits"))

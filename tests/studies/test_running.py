@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 
 from colabel import CTBN, BinaryRelevance
 from colabel.metrics import exact_match, f1_score
-from studies import runner
 from studies.build import build, build_steps
 from studies.cells import expand
 from studies.datasets import load_digit_traits, random_splits
@@ -64,7 +63,7 @@ def test_a_cell_is_what_one_would_write_by_hand(plan):
     assert outcome.predict_seconds > 0.0
 
 
-def test_finished_cells_are_not_repeated(plan, tmp_path, monkeypatch):
+def test_finished_cells_are_not_repeated(plan, tmp_path):
     first = run(plan.only(methods=["BR"]), tmp_path / "s.sqlite")
     assert (first.total, first.before, first.run, first.failed) == (3, 0, 3, 0)
     asked = []
@@ -73,8 +72,7 @@ def test_finished_cells_are_not_repeated(plan, tmp_path, monkeypatch):
         asked.append(cell.method)
         return Outcome("done")
 
-    monkeypatch.setattr("studies.runner.evaluate", watched)
-    second = run(plan, tmp_path / "s.sqlite")
+    second = run(plan, tmp_path / "s.sqlite", work=watched)
     assert (second.total, second.before, second.run) == (6, 3, 3)
     assert asked == ["CTBN"] * 3
 
@@ -109,15 +107,10 @@ def kill_worker(cell, data_home=None):
     return Outcome("done", values=dict.fromkeys(cell.measures, 1.0))
 
 
-def killing_work(cell, data_home):
-    return cell, kill_worker(cell)
-
-
 @with_signals
-def test_a_cell_that_kills_its_process_fails_alone(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr("studies.runner._work", killing_work)
+def test_a_cell_that_kills_its_process_fails_alone(plan, tmp_path):
     plan = plan.only(methods=["BR"])
-    summary = run(plan, tmp_path / "s.sqlite", n_jobs=2)
+    summary = run(plan, tmp_path / "s.sqlite", n_jobs=2, work=kill_worker)
     assert (summary.run, summary.failed) == (3, 1)
     with Store(tmp_path / "s.sqlite") as store:
         ((cell, error),) = store.failures(expand(plan))
@@ -125,8 +118,7 @@ def test_a_cell_that_kills_its_process_fails_alone(plan, tmp_path, monkeypatch):
     assert "out of memory" in error
 
 
-def test_mistakes_show_before_work_begins(write_plan, tmp_path, monkeypatch):
-    monkeypatch.setattr("studies.runner.evaluate", None)
+def test_mistakes_show_before_work_begins(write_plan, tmp_path):
     for change, message in (
         (('"BinaryRelevance"', '"BinaryRelevence"'), "There is no model 'BinaryRelevence'"),
         (("cv = 3", "cvv = 3"), "no parameter 'cvv'"),
@@ -134,8 +126,9 @@ def test_mistakes_show_before_work_begins(write_plan, tmp_path, monkeypatch):
         (("cv = 3", "search = { D = [1] }"), "no parameter 'D' to search over"),
         (("cv = 3", 'search = { cv = [3] }\nscoring = "f2"'), "scoring is 'f2'; leave it out"),
     ):
+        own = load_plan(write_plan(PLAN.replace(*change, 1)))
         with pytest.raises(PlanError, match=message):
-            run(load_plan(write_plan(PLAN.replace(*change, 1))), tmp_path / "s.sqlite")
+            run(own, tmp_path / "s.sqlite", work=None)
 
 
 def test_a_search_chooses_on_training_rows(write_plan):
@@ -192,14 +185,11 @@ def slowly(cell, data_home=None):
 
 
 def run_slowly(plan_path, store_path):
-    runner.evaluate = slowly
-    run(load_plan(plan_path), store_path)
+    run(load_plan(plan_path), store_path, work=slowly)
 
 
 @with_signals
-def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(
-    write_plan, tmp_path, monkeypatch
-):
+def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(write_plan, tmp_path):
     path = write_plan(PLAN.replace("splits = 3", "splits = 40"))
     calm, killed = tmp_path / "calm.sqlite", tmp_path / "killed.sqlite"
     # Processes forked from one that has imported everything: kills come early, middle and late.
@@ -214,8 +204,7 @@ def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(
     def n_saved():
         return len(timeless(killed)) if killed.exists() else 0
 
-    monkeypatch.setattr(runner, "evaluate", at_once)
-    run(load_plan(path), calm)
+    run(load_plan(path), calm, work=at_once)
     rng, reached = random.Random(0), [0]
     for _ in range(10):
         process = start(killed)
@@ -233,7 +222,7 @@ def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(
         reached.append(n_saved())
     assert reached == sorted(reached)
     assert 0 < reached[-1] < 80
-    run(load_plan(path), killed)
+    run(load_plan(path), killed, work=at_once)
     assert timeless(killed) == timeless(calm)
     assert len(timeless(killed)) == 80
 

@@ -31,13 +31,12 @@ WRONG_USE = 2  # a command, file, column or value that cannot work
 MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not there; or results
 INTERRUPTED = 130
 
-SCREEN = "the screen: the first rows, or CSV for another program"
 _SHOWN = 20  # rows on a screen
 _CELLS = 30  # columns that are shown of a row
 
 
 class _Console(Console):
-    """Goes on in silence when nobody reads any more, as behind `head`; shows names as they are.
+    """Stays silent when nobody reads any more, as behind `head`; shows names as they are.
 
     Control characters in the names and values of a table are written out: none reaches a terminal.
     """
@@ -110,21 +109,18 @@ _LABELS = (
     "The label columns. A name, a glob ('tag_*'), a list file (@names.txt, @mulan.xml), or a,b,c."
     " Repeatable. A MEKA file needs none: its -C counts them."
 )
-_KEEP = "Columns to keep beside the answers, such as one that names the rows."
+_KEEP = "Columns to copy beside the answers, such as one that names the rows."
 _KNOWN = "Columns of labels already known: named like the labels, 'known_*', or of tags."
-_SEPARATOR = "What separates the tags in a single label column; found out if left away."
-_MISSING = "What else means missing, beside empty, ?, NA, NaN and null."
-_DECIMAL = (
-    "What stands before a fraction in a CSV file, a point or a comma; the other may separate"
-    " thousands."
-)
+_SEPARATOR = "Separator of the tags in a single label column; detected by default."
+_MISSING = "Another text that means missing, beside empty, ?, NA, NaN and null."
+_DECIMAL = "Decimal mark of a CSV file, a point or a comma; the other may separate thousands."
 _TRUST = (
     "Load a classifier in the model that cannot be checked, such as boosting, whose code runs: only"
     " of a file from someone you trust."
 )
-_FORMULAS = "Write texts that a spreadsheet would run (=, +, -, @) without an apostrophe before."
+_FORMULAS = "Write text that a spreadsheet would run (=, +, -, @) without a leading apostrophe."
 _THRESHOLDS = "Predict each label by a threshold of its own, tuned for macro F1."
-_RULES = "Rules on label sets, one per line, that every answer obeys."
+_RULES = "File of rules on label sets, one per line, that every answer obeys."
 
 
 def opt(metavar: str, help: str, *names: str, default: str | bool = True, **more: Any) -> Any:
@@ -132,8 +128,21 @@ def opt(metavar: str, help: str, *names: str, default: str | bool = True, **more
     return typer.Option(*names, metavar=metavar or None, help=help, show_default=default, **more)
 
 
-def _columns(help: str, *names: str) -> Any:
+def columns_option(help: str, *names: str) -> Any:
+    """Return an option that names columns."""
     return opt("COLUMNS", help, *names, default=False)
+
+
+def answers_option(more: str = "") -> Any:
+    """Return the option of the file that answers go to; "-" is standard output, too."""
+    return opt(
+        "FILE",
+        f"A .csv, .csv.gz or .parquet file{more}.",
+        "--output",
+        "-o",
+        default="the screen: the first rows, or CSV for another program",
+        callback=lambda file: None if file is None or str(file) == "-" else file,
+    )
 
 
 def _needed_labels(ctx: typer.Context, value: list[str]) -> list[str]:
@@ -155,8 +164,8 @@ _LabelColumns = Annotated[
     list[str],
     opt("COLUMNS", _LABELS, "--labels", "-l", default=False, callback=_needed_labels),
 ]
-Keep = Annotated[list[str], _columns(_KEEP)]
-Known = Annotated[list[str], _columns(_KNOWN, "--given")]
+Keep = Annotated[list[str], columns_option(_KEEP)]
+Known = Annotated[list[str], columns_option(_KNOWN, "--given")]
 Folds = Annotated[int, opt("N", "Folds of the cross-validation.", "--cv")]
 Seed = Annotated[int, opt("N", "Seed.", min=0, max=2**32 - 1)]
 Trust = Annotated[bool, opt("", _TRUST, "--trust")]
@@ -210,12 +219,12 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "table": (TableFile, inspect.Parameter.empty),
     "labels": (_LabelColumns, []),
     "separator": (Annotated[str | None, opt("CHAR", _SEPARATOR, default=False)], None),
-    "drop": (Annotated[list[str], _columns("Columns to leave out.")], []),
-    "category": (Annotated[list[str], _columns("Columns that are categories.")], []),
-    "text": (Annotated[list[str], _columns("Columns of text.")], []),
+    "drop": (Annotated[list[str], columns_option("Columns to leave out.")], []),
+    "category": (Annotated[list[str], columns_option("Columns that are categories.")], []),
+    "text": (Annotated[list[str], columns_option("Columns of text.")], []),
     "missing": (Annotated[list[str], opt("TEXT", _MISSING, default=False)], []),
-    "delimiter": (Annotated[str, opt("CHAR", "Of a CSV file.", default="found out")], ""),
-    "decimal": (Annotated[str, opt("CHAR", _DECIMAL, default="found out")], ""),
+    "delimiter": (Annotated[str, opt("CHAR", "Delimiter of a CSV file.", default="detected")], ""),
+    "decimal": (Annotated[str, opt("CHAR", _DECIMAL, default="detected")], ""),
     "encoding": (Annotated[str, opt("NAME", "Encoding of a text file.")], "utf-8"),
 }
 if TYPE_CHECKING:
@@ -302,7 +311,7 @@ def _sentence(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
         return "Stopped; nothing was written.", INTERRUPTED
     if isinstance(error, MemoryError):
-        return "The memory does not suffice: use fewer rows or fewer columns.", WRONG_USE
+        return "There is not enough memory: use fewer rows or fewer columns.", WRONG_USE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}.", WRONG_USE
@@ -383,18 +392,18 @@ def write_answers(
     what: str,
     *,
     quiet: bool,
-    labels: Sequence[str] = (),
+    present: Mapping[str, str] | None = None,
     formulas: bool = False,
 ) -> tuple[int, list[str]]:
     """Write answers as CSV or Parquet; on a terminal the first of them, for people to read.
 
-    `labels` are columns of zeros and ones, which people read as a set. Returns the number of rows
-    and the names of the columns.
+    `present` has the columns of labels that are there or not, which people read as a set, and what
+    each says where its label is there. Returns the number of rows and the names of the columns.
     """
     from colabel.tables import answers_written
 
     if target is None and sys.stdout.isatty():
-        return _show(found, labels)
+        return _show(found, present or {})
     n_rows, header = 0, list[str]()
     shown = stderr_is_terminal() and not quiet
     with row_counter(what, shown=shown) as count, answers_written(target, safe=not formulas) as w:
@@ -405,7 +414,7 @@ def write_answers(
     return n_rows, header
 
 
-def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> tuple[int, list[str]]:
+def _show(found: Iterable[pa.Table], present: Mapping[str, str]) -> tuple[int, list[str]]:
     """Print the first rows as a table; it has as many columns as the screen has room for."""
     from colabel.tables import texts_of
 
@@ -417,31 +426,32 @@ def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> tuple[int, list[s
         if len(rows) > _SHOWN:
             break
     more, rows = len(rows) > _SHOWN, rows[:_SHOWN]
-    if labels and set(labels) <= set(names):
-        at = [names.index(name) for name in labels]
-        rest = [k for k in range(len(names)) if k not in at]
-        sets = [", ".join(names[k] for k in at if row[k] == "1") or "no label" for row in rows]
-        before = sum(k < at[0] for k in rest)
-        kept = [[*(row[k] for k in rest)] for row in rows]
-        rows = [(*row[:before], own, *row[before:]) for row, own in zip(kept, sets, strict=True)]
-        names = [*(names[k] for k in rest[:before]), "labels", *(names[k] for k in rest[before:])]
+    if present and {*present} <= {*names}:  # beside each other, in this order
+        own = slice(start := names.index(next(iter(present))), start + len(present))
+        pairs = [zip(present.items(), row[own], strict=True) for row in rows]
+        sets = [", ".join(name for (name, is_there), text in p if text == is_there) for p in pairs]
+        rows = [
+            (*row[:start], labels or "no label", *row[own.stop :])
+            for row, labels in zip(rows, sets, strict=True)
+        ]
+        names = [*names[:start], "labels", *names[own.stop :]]
     console = output()
-    widths = [max(map(len, own)) + 1 for own in zip(names, *rows, strict=True)]
+    # a blank within each column, and one between columns
+    widths = [max(map(len, each)) + 2 for each in zip(names, *rows, strict=True)]
     fits = max(1, sum(sum(widths[: k + 1]) <= console.width for k in range(len(widths))))
     table = columns(*names[:fits])
     for row in rows:
         table.add_row(*row[:fits])
     console.print(table)
-    left_out = [f"{len(names) - fits} more columns"] if fits < len(names) else []
-    left_out += ["more rows"] if more else []
+    left_out = [f"{len(names) - fits} more columns"] * (fits < len(names)) + ["more rows"] * more
     if left_out:
-        say(f"There are {' and '.join(left_out)}: -o out.csv writes everything.", None)
+        say(f"There are {' and '.join(left_out)}: -o out.csv writes everything.", aside=True)
     return len(rows), names
 
 
-def say(sentence: str, target: Path | None) -> None:
-    """Say what was done: beside the answers if these go to a file, away from them if not."""
-    console = messages() if target is None else output()
+def say(sentence: str, *, aside: bool = False) -> None:
+    """Say what was done, on one line; aside, on standard error, where the answers are printed."""
+    console = messages() if aside else output()
     console.print(sentence, soft_wrap=True, markup=False)
 
 

@@ -11,26 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from colabel.cli import _console as ui
 from colabel.core.files import check_not_input
-from colabel.core.progress import columns, row_counter
+from colabel.core.progress import row_counter
 
 if TYPE_CHECKING:
-    from colabel.tables import Frame, Predictor, TableModel
+    from colabel.tables import Frame, TableModel
 
-_DECISION = "subset, hamming, f1, micro_f1, macro_f1 or jaccard: what labels are chosen for."
+_DECISION = "The loss to minimise: subset, hamming, f1, micro_f1, macro_f1 or jaccard."
 _COVERAGE = (
-    "Also label sets that contain the true one with at least this probability, and labels that are"
-    " sure; for a model fitted with --conformal."
+    "Also list label sets that contain the true one with at least this probability, and say which"
+    " labels are sure; for a model fitted with --conformal."
 )
 
-_ANSWERS = "A .csv, .csv.gz or .parquet file"
-_LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
+_LOSS = "The loss to reduce: subset, hamming, f1, jaccard, or log (the entropy of the joint)."
 
 _LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
-_OVERALL = "Of a table with labels: which columns matter for which labels, over all rows."
+_OVERALL = "For a table with labels: which columns matter for which labels, over all rows."
 _AGAINST = "Rows to compare the row's columns with, such as the training table."
 
 _EVIDENCE = "Also what speaks for and against each label, as in explain: slower."
@@ -45,10 +43,7 @@ def predict(
     model: ui.ModelFile,
     table: ui.TableParts,
     options: ui.Reading,
-    output_file: Annotated[
-        Path | None,
-        ui.opt("FILE", f"{_ANSWERS}, or a folder.", "--output", "-o", default=ui.SCREEN),
-    ] = None,
+    target: Annotated[Path | None, ui.answers_option(", or a folder")] = None,
     top_k: Annotated[
         int, ui.opt("K", "Also the K most probable label sets of each row.", min=0)
     ] = 0,
@@ -69,10 +64,9 @@ def predict(
 ) -> None:
     """Predict the labels of the rows of a table.
 
-    The table is read and answered a few thousand rows at a time, so it may be
-    larger than the memory. The output file appears when it is complete. Several
-    tables are answered into a folder, each to a file of its own; those that are
-    finished are not done again.
+    The table is read a few thousand rows at a time, so it may be larger than
+    memory. The output file appears when it is complete. The answers to several
+    tables go to a folder, one file each; finished files are not written again.
 
     [bold]Examples[/bold]
 
@@ -88,13 +82,13 @@ def predict(
     """
     from colabel import tables
 
-    target = _answer_file(output_file)
     if as_json and target is None:
         raise tables.TableError("--json prints a summary: say with -o where the predictions go.")
     parts = tables.find_parts(table)
     request = tables.PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
     fitted = ui.load_table_model(model, trust=trust)
-    labels = fitted.label_names_ if fitted.space.is_indicator else ()
+    pairs = zip(fitted.label_names_, fitted.space.classes, strict=True)
+    present = {name: str(values[1]) for name, values in pairs if fitted.space.is_indicator}
     header: list[str] = []
     n_rows = n_finished = 0
     started = time.perf_counter()
@@ -104,9 +98,8 @@ def predict(
         if target is not None:
             tables.predicting.check_ending(target)
         predictor = tables.Predictor(fitted, tables.open_table(part, options), request)
-        n, header = ui.write_answers(
-            predictor.answers(), target, "predicting", quiet=quiet, labels=labels, formulas=formulas
-        )
+        shown: Any = {"quiet": quiet, "present": present, "formulas": formulas}
+        n, header = ui.write_answers(predictor.answers(), target, "predicting", **shown)
         n_rows += n
 
     # "out/" arrives as "out"
@@ -129,18 +122,14 @@ def predict(
                 folder.finish(part, own)
     seconds = time.perf_counter() - started
     if as_json:
-        found = {"rows": n_rows, "seconds": seconds, "file": str(output_file), "columns": header}
+        found = {"rows": n_rows, "seconds": seconds, "file": str(target), "columns": header}
         ui.output().print_json(json.dumps(found))
     elif not quiet:
         where = f" to {target}" if target else ""
         before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
         speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows per second"
-        ui.say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
-
-
-def _answer_file(given: Path | None) -> Path | None:
-    """The file that is meant, None for standard output; "-" is that too."""
-    return None if given is None or str(given) == "-" else given
+        sentence = f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}"
+        ui.say(sentence, aside=target is None)
 
 
 @ui.command
@@ -148,9 +137,7 @@ def ask(
     model: ui.ModelFile,
     table: ui.TableFile,
     options: ui.Reading,
-    output_file: Annotated[
-        Path | None, ui.opt("FILE", f"{_ANSWERS}.", "--output", "-o", default=ui.SCREEN)
-    ] = None,
+    target: Annotated[Path | None, ui.answers_option()] = None,
     loss: Annotated[str | None, ui.opt("LOSS", _LOSS, default="the model's decision")] = None,
     top: Annotated[int, ui.opt("N", "How many labels to name.", min=1)] = 1,
     known: ui.Known = [],
@@ -161,10 +148,9 @@ def ask(
 ) -> None:
     """Say which label of each row to check first.
 
-    It is the label whose value, once known, removes most of the loss that is
-    expected of the prediction: ask_1, and gain_1 of the expected_loss. Where the
-    table has the label columns of the model, their values are taken as known
-    and empty cells as unknown.
+    It is the label whose value would reduce the expected loss of the prediction
+    most: ask_1, which removes gain_1 of the expected_loss. If the table has the
+    model's label columns, their values count as known and empty cells as unknown.
 
     [bold]Examples[/bold]
 
@@ -174,7 +160,6 @@ def ask(
     """
     from colabel import tables
 
-    target = _answer_file(output_file)
     if target is not None:
         tables.predicting.check_ending(target)
         check_not_input(target, table, model)
@@ -185,10 +170,9 @@ def ask(
     if quiet:
         return
     where = f" to {target}" if target else ""
-    ui.say(
-        f"Questions about {n_rows:,} rows written{where} in {time.perf_counter() - started:.1f} s.",
-        target,
-    )
+    seconds = time.perf_counter() - started
+    sentence = f"Questions about {n_rows:,} rows written{where} in {seconds:.1f} s."
+    ui.say(sentence, aside=target is None)
     if n_rows and not asker.n_open:
         ui.note(
             f"{table} knows every label of every row, so there was nothing to ask: leave cells "
@@ -207,10 +191,10 @@ def evaluate(
 ) -> None:
     """Measure a fitted model on rows that it has not seen.
 
-    All measures with standard errors over rows, precision, recall and
-    calibration of each label, and the labels that it confuses. The table
-    needs the model's columns and its label columns; empty labels count
-    neither way.
+    Prints all measures with standard errors over rows, the precision, recall
+    and calibration of each label, and the labels that the model confuses. The
+    table needs the model's columns and its label columns; empty labels are
+    ignored.
 
     [bold]Examples[/bold]
 
@@ -219,33 +203,33 @@ def evaluate(
       [cyan]colabel evaluate model.colabel test.csv --html test.html --json[/cyan]
     """
     from colabel import comparing, report, tables
+    from colabel.report import text
 
     check_not_input(page, table, model)
     fitted = ui.load_table_model(model, trust=trust)
     scores = comparing.evaluate_table(fitted, tables.open_table(table, options))
     if page is not None:
-        report.write_evaluation_html(page, scores, f"{model.name} on {table.name}")
+        report.write_page(page, report.evaluation_html(scores, f"{model.name} on {table.name}"))
     console = ui.output()
     if as_json:
         console.print_json(scores.to_json())
         return
     console.print(str(scores), markup=False, highlight=False)
     weakest = sorted(scores.labels, key=lambda one: (one.f1 == one.f1, one.f1))
-    shown = columns("label", ">rows", ">precision", ">recall", ">F1", ">calibration error")
-    for one in weakest[:_SHOWN]:
-        numbers = (one.precision, one.recall, one.f1, one.calibration_error)
-        written = ("–" if value != value else f"{value:.3f}" for value in numbers)
-        shown.add_row(one.name, f"{one.n_true:,}", *written)
-    console.print("\nThe weakest labels", markup=False)
-    console.print(shown)
+    rows = [
+        (one.name, f"{one.n_true:,}", *("–" if v != v else f"{v:.3f}" for v in figures))
+        for one in weakest[:_SHOWN]
+        for figures in [(one.precision, one.recall, one.f1, one.calibration_error)]
+    ]
+    titles = ("label", ">rows", ">precision", ">recall", ">F1", ">calibration error")
+    text.show_table(console, "The weakest labels", titles, rows)
     if scores.confusions:
-        shown = columns("missed", "predicted instead", ">rows")
-        for missed, predicted, n_rows in scores.confusions[:_SHOWN]:
-            shown.add_row(missed, predicted, f"{n_rows:,}")
-        console.print("\nConfused", markup=False)
-        console.print(shown)
+        rows = [
+            (one.missed, one.predicted, f"{one.n_rows:,}") for one in scores.confusions[:_SHOWN]
+        ]
+        text.show_table(console, "Confused", ("missed", "predicted instead", ">rows"), rows)
     if page is not None:
-        ui.say(f"The page is {page}.", page)
+        ui.say(f"The page is {page}.")
 
 
 @ui.command
@@ -268,11 +252,11 @@ def explain(
 ) -> None:
     """Show the label graph of a model, or why a row has the labels it has.
 
-    With --overall: which columns matter, by how much the joint log-loss grows
-    where a column is shuffled, and which labels depend on each other given
-    the columns. For a row: the most probable label set and the runners-up, which columns
-    and words speak for and against each label, which labels go together, and
-    which label, if it were known, would change the answer most.
+    With --overall: which columns matter, measured by how much the joint log-loss
+    grows when a column is shuffled, and which labels depend on each other given
+    the columns. For a row: the most probable label set and the runners-up, which
+    columns and words speak for and against each label, which labels go together,
+    and which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 
@@ -303,8 +287,14 @@ def explain(
         )
     asked = tables.PredictionRequest(given=known)
     predictor = tables.Predictor(fitted, tables.open_table(table, options), asked)
-    around, place = _find_row(predictor, row)
-    own = around.rows(slice(place, place + 1))
+    n_before = 0
+    for around in predictor.frames():
+        if row <= n_before + around.n_rows:
+            break
+        n_before += around.n_rows
+    else:
+        raise tables.TableError(f"{table} has {n_before} rows, so no row {row}.")
+    own = around.rows(slice(row - n_before - 1, row - n_before))
     why = explain_row(predictor.joint(own, row), n_runners_up=top_k)
     if against is not None:
         other = tables.open_table(against, options)
@@ -327,7 +317,8 @@ def explain(
                 own, background=around, given=facts or None, labels=chosen or None
             )
     if page is not None:
-        report.write_explanation_html(page, why, evidence, f"{table.name}, row {row}")
+        html = report.explanation_html(why, evidence, f"{table.name}, row {row}")
+        report.write_page(page, html)
     if as_json:
         extra = {} if evidence is None else {"evidence": evidence.to_dict()}
         console.print_json(json.dumps({"row": row, **why.to_dict(), **extra}))
@@ -350,7 +341,7 @@ def explain(
     if not why.exact and not quiet:
         console.print(f"\n{why.how}", style="dim", markup=False)
     if page is not None and not quiet:
-        console.print(f"\nThe page is in {page}.", markup=False, soft_wrap=True)
+        ui.say(f"\nThe page is in {page}.")
 
 
 def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
@@ -377,40 +368,31 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
 def _explain_overall(console: Console, model: TableModel, source: Any, *, as_json: bool) -> None:
     from colabel import comparing
     from colabel.comparing.evaluating import labelled_rows
+    from colabel.report.text import show_table
 
     found = comparing.describe(model, *labelled_rows(model, source))
     if as_json:
         console.print_json(json.dumps(found.to_dict()))
         return
-    console.print("[bold]Columns that matter[/bold]: nats of joint log-loss lost where shuffled\n")
-    shown = columns("column", ">importance", "for the labels")
+    rows: list[tuple[str, ...]] = []
     for k, name in enumerate(found.columns[: 2 * _SHOWN]):
         figure = f"{found.importance[k]:.3f} ± {found.errors[k]:.3f}"
-        shown.add_row(escape(name), figure, escape(", ".join(found.matters_for(k))))
-    console.print(shown)
-    if found.graph is not None:
-        console.print(
-            "\n[bold]Labels that depend on each other[/bold] given the columns, in nats\n"
-        )
-        shown = columns("one", "other", ">nats", "")
-        for edge in found.graph["edges"][:_SHOWN]:
-            ends = (escape(found.graph["labels"][edge[end]]) for end in ("from", "to"))
-            change = edge["given_on"] - edge["given_off"]  # NaN where there is none
-            kind = "attract" if change > 0 else "repel" if change < 0 else ""
-            shown.add_row(*ends, f"{edge['nats']:.3f}", kind)
-        console.print(shown if found.graph["edges"] else "None do.")
-
-
-def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
-    """Return the part of the table that has a row, which counts from 1, and its place there."""
-    from colabel.tables import TableError
-
-    start = 1
-    for frame in predictor.frames():
-        if row < start + frame.n_rows:
-            return frame, row - start
-        start += frame.n_rows
-    raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
+        rows.append((name, figure, ", ".join(found.matters_for(k))))
+    title = "[bold]Columns that matter[/bold]: nats of joint log-loss lost where shuffled"
+    show_table(console, title, ("column", ">importance", "for the labels"), rows)
+    if found.graph is None:
+        return
+    rows = []
+    for edge in found.graph["edges"][:_SHOWN]:
+        ends = (found.graph["labels"][edge[end]] for end in ("from", "to"))
+        change = edge["given_on"] - edge["given_off"]  # NaN where there is none
+        kind = "attract" if change > 0 else "repel" if change < 0 else ""
+        rows.append((*ends, f"{edge['nats']:.3f}", kind))
+    title = "[bold]Labels that depend on each other[/bold] given the columns, in nats"
+    if rows:
+        show_table(console, title, ("one", "other", ">nats", ""), rows)
+    else:
+        console.print(f"\n{title}\n\nNone do.")
 
 
 @ui.command
@@ -427,10 +409,10 @@ def explore(
     trust: ui.Trust = False,
     quiet: ui.Quiet = False,
 ) -> None:
-    """Write a page to ask the joint: set labels of a row, watch the others follow.
+    """Write a page to explore the joint: set labels of a row, watch the others change.
 
-    One HTML file that needs no network. It holds the most probable label
-    sets of each row and what its columns hold: share it as you would share
+    The page is one HTML file that needs no network. It contains the most
+    probable label sets and the cells of each row: share it as you would share
     the table.
 
     [bold]Examples[/bold]
@@ -489,15 +471,13 @@ def explore(
     inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside
     rules = Rules.parse(getattr(inside, "rules_", "")).compiled(joint.space)
     explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph, rules)
-    report.write_exploration_html(page, explored, f"{table.name}: ask the joint")
+    report.write_page(page, report.exploration_html(explored, f"{table.name}: ask the joint"))
     ui.say(
         f"{page} shows {len(found):,} rows with {explored.n_vectors:,} label sets, which hold "
-        f"{explored.listed_text} of a row's probability on average.",
-        page,
+        f"{explored.listed_text} of a row's probability on average."
     )
     if more and not quiet:
         ui.say(
             f"The table has more rows: --rows {2 * rows} writes more of them, "
-            f"--start {start + rows} goes on.",
-            page,
+            f"--start {start + rows} goes on."
         )

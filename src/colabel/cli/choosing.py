@@ -35,11 +35,11 @@ _MEASURE = (
 )
 _DECISIVE = "exact match; with --thresholds macro F1"
 _CALIBRATE = "Also try the recommended model with its joint calibrated."
-_COVERAGE = "Also measure how many label sets it must list to hold the true one this often."
-_MAX_ROWS = "Compare on a sample of so many rows; 0 for all of them."
+_COVERAGE = "Also measure how many label sets must be listed to contain the true one this often."
+_MAX_ROWS = "Compare on a random sample of this many rows; 0 for all rows."
 _CHECKPOINT = "Finished results are kept here while the rest runs."
 _WEIGHTS = "How many rows each row stands for."
-_TIME_LIMIT = "Models that would not be done within it are left out, the slowest first."
+_TIME_LIMIT = "Models that would not finish within it are left out, the slowest first."
 
 _COMPARED_RULES = "Rules on label sets: models are compared with and without them."
 
@@ -51,7 +51,7 @@ _FIX = (
     "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
     " what changed."
 )
-_EXPLAIN = "Name the columns and other labels that speak against so many of the worst labels."
+_EXPLAIN = "For this many of the worst labels, name the columns and labels that speak against them."
 _SHOWN = 15  # labels on the screen
 
 
@@ -88,8 +88,7 @@ def compare(
     """Check a table, cross-validate models on it, recommend one, write a report.
 
     Scaling, encoding and filling in are learned from the training folds only.
-    A stopped comparison goes on where it stopped when the same command is
-    typed again.
+    Typed again, a stopped command continues where it stopped.
 
     [bold]Examples[/bold]
 
@@ -106,7 +105,7 @@ def compare(
       [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
     """
     from colabel import comparing, tables
-    from colabel.report import text, write_comparison_html
+    from colabel.report import comparison_html, text, write_page
     from colabel.rules import Rules
     from colabel.tables.loading import column_of
 
@@ -116,10 +115,9 @@ def compare(
     check_not_input(report, table)
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
-    summary = tables.summarise(data)
     console = ui.output()
     if not (quiet or as_json):
-        text.show_summary(console, summary)
+        text.show_summary(console, tables.summarise(data))
         if most is not None and data.features.n_rows > most:
             console.print(
                 f"  [yellow]![/yellow] Compared on {most:,} of these rows, drawn at random:"
@@ -154,9 +152,9 @@ def compare(
 
     command = _fit_command(request, comparison, weights, rules)
     if report is not None:
-        write_comparison_html(report, summary, comparison, command)
+        write_page(report, comparison_html(comparison, command))
     if as_json:
-        found = {"table": summary.to_dict(), **comparison.to_dict()}
+        found = {"table": comparison.summary.to_dict(), **comparison.to_dict()}
         console.print_json(json.dumps({**found, "report": str(report) if report else None}))
         return
     text.show_scores(console, comparison.results, comparison.n_folds, comparison.measure)
@@ -172,11 +170,11 @@ def compare(
         console.print(escape(comparison.sets.sentence))
     if quiet:
         return
-    console.print(f"\n  {command}\n", markup=False, soft_wrap=True)
+    ui.say(f"\n  {command}\n")
     if comparison.untried:
         console.print(comparison.untried, markup=False)
     if report is not None:
-        console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
+        ui.say(f"The report is in {report}.")
 
 
 @contextmanager
@@ -188,17 +186,15 @@ def watched(
     The last one is left in `reached`. On a terminal it also says what is at work, and how long the
     rest will take.
     """
-    console, printed = ui.messages(), set[str]()
+    console = ui.messages()
     moving = console.status("") if console.is_terminal and not quiet else nullcontext()
     with moving as status:
 
         def watch(progress: Progress) -> None:
             if reached is not None:
                 reached[:] = [progress]
-            for name in progress.finished:
-                if name not in printed and not quiet:
-                    console.print(progress.line(name), markup=False, soft_wrap=True)
-                printed.add(name)
+            for line in () if quiet else progress.news():
+                console.print(line, markup=False, soft_wrap=True)
             if status is not None and progress.left:
                 (name, fold), seconds = progress.left[0], progress.seconds_left
                 n_parts = len(progress.parts)
@@ -229,27 +225,23 @@ def _fit_command(
     request: TableRequest, comparison: TableComparison, weights: str, rules: Path | None
 ) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
-    options, decision = request.options, comparison.decided_by
     model, ruled, _ = comparison.recommended.partition(", ruled")
-    several = {
-        "--labels": request.labels,
-        "--drop": [name for name in request.drop if name != weights],
-        "--category": request.category,
-        "--text": request.text,
-        "--missing": options.missing,
-    }
-    single = {
-        "--separator": request.separator,
-        "--delimiter": options.delimiter or None,
-        "--decimal": options.decimal or None,
-        "--encoding": options.encoding if options.encoding != "utf-8" else None,
-        "--weights": weights or None,
-        "--model": model,
-        "--rules": str(rules) if ruled else None,
+    said: dict[str, Any] = {
+        **vars(request),
+        **vars(request.options),
+        "drop": [name for name in request.drop if name != weights],
+        "weights": weights,
+        "model": model,
+        "rules": rules if ruled else None,
     }
     words = ["colabel", "fit", str(request.path)]
-    words += [word for name, own in several.items() for value in own for word in (name, value)]
-    words += [word for name, own in single.items() if own is not None for word in (name, own)]
+    of_table = "labels", "drop", "category", "text", "missing", "separator", "delimiter"
+    for name in (*of_table, "decimal", "encoding", "weights", "model", "rules"):
+        values = said[name] if isinstance(said[name], list | tuple) else [said[name]]
+        for value in values:
+            if value and (name, value) != ("encoding", "utf-8"):
+                words += [f"--{name}", str(value)]
+    decision = comparison.decided_by
     if decision == "thresholds":
         words.append("--thresholds")
     elif decision != "subset":
@@ -295,6 +287,7 @@ def audit(
     import pyarrow as pa
 
     from colabel import comparing, report, tables
+    from colabel.report.pages import counted
     from colabel.rules import Rules
 
     tables.predicting.check_ending(output_file)
@@ -306,24 +299,19 @@ def audit(
     with ui.working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
         found = comparing.audit_table(data, model, cv, seed, known, own, explain)
-    cells = found.worst_labels[:most]
-    rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
-    names = [found.space.names[i] for i in at]
-    listed: dict[str, Any] = {
-        "row": rows,
-        "label": names,
-        "given": [str(value) for value in found.values_at(found.codes, cells)],
-        "probability": found.probability[cells[:, 0], at],
-        "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
-        "wrong": found.wrong[cells[:, 0], at],
-        "gain": found.log_odds[cells[:, 0], at],
-        "against": [found.against(*cell) for cell in cells.tolist()],
-        "surprise": found.surprise[cells[:, 0]],
+    listed = found.listed(most)
+    rows = listed["row"]
+    listed |= {
+        "row": data.row_numbers[rows] + 1,
+        "given": list(map(str, listed["given"])),
+        "suggestion": list(map(str, listed["suggestion"])),
+        "surprise": found.surprise[rows],
     }
     with tables.answers_written(output_file) as write:
         write(pa.table(listed))
     if page is not None:
-        report.write_audit_html(page, found, data.row_numbers, partial(_row_cells, data), most)
+        cells = partial(_row_cells, data)
+        report.write_page(page, report.audit_html(found, data.row_numbers, cells, most))
     n_changed = None if fix is None else _write_fixed(fix, request, data, found, at_least)
     n_wrong = found.n_wrong()
     if as_json:
@@ -344,17 +332,15 @@ def audit(
         console.print(shown)
     else:
         console.print("No given label is wrong with a probability above 0.1.")
-    console.print(
+    ui.say(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. {output_file} "
-        f"lists {len(cells):,} labels, the most suspicious first.",
-        markup=False,
-        soft_wrap=True,
+        f"lists {len(rows):,} labels, the most suspicious first."
     )
     if fix is not None:
-        console.print(f"{n_changed:,} labels are corrected in {fix}.", markup=False, soft_wrap=True)
+        ui.say(f"{n_changed:,} labels are corrected in {fix}.")
     if page is not None:
-        console.print(f"The page is {page}.", markup=False, soft_wrap=True)
+        ui.say(f"The page is {page}.")
     if found.broken.any():
         rows_broken = data.row_numbers[found.broken.any(axis=1)] + 1
         ui.note(
@@ -362,7 +348,7 @@ def audit(
             f"{', '.join(map(str, rows_broken[:5]))}: their labels come first."
         )
     if data.n_unlabelled:
-        ui.note(f"{data.n_unlabelled:,} rows without any label were left out.")
+        ui.note(f"{counted(data.n_unlabelled, 'row')} without any label left out.")
 
 
 def _rates(found: Audit) -> str:
@@ -449,8 +435,8 @@ def rules(
 ) -> None:
     """Suggest rules on label sets: implications, exclusions and counts that all rows obey.
 
-    They are printed as a file to edit: delete what merely happens to hold. The
-    most surprising rules, if labels were independent, come first.
+    They are printed as a file to edit: delete rules that merely happen to hold.
+    The rules that would be most surprising if labels were independent come first.
 
     [bold]Examples[/bold]
 
@@ -465,11 +451,10 @@ def rules(
 
     check_not_input(output_file, request.path)
     data = load_table(request)
-    console = ui.output()
     if check is not None:
         found = Rules.load(check).violations(data.labels.Y, data.labels.names)
         numbered = found._replace(rows=data.row_numbers[found.rows] + 1)
-        console.print(str(numbered), markup=False, highlight=False, soft_wrap=True)
+        ui.say(str(numbered))
         if len(found.rows):
             raise typer.Exit(2)
         return
@@ -483,8 +468,8 @@ def rules(
             f"have been broken by {support:,} of them."
         ]
     if output_file is None:
-        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        ui.say("\n".join(lines))
         return
     with written_whole(output_file) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.", output_file)
+    ui.say(f"{n_rules:,} rule{'s' * (n_rules != 1)} written to {output_file}.")

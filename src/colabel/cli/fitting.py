@@ -29,18 +29,17 @@ _SET = (
     " boosting, nb or gaussian."
 )
 _CONFORMAL = (
-    "Hold a quarter of the rows out, so that predict --coverage can promise something; --set"
-    " conformal.cv=5 for folds instead."
+    "Hold out a quarter of the rows, so that predict --coverage can guarantee a coverage; --set"
+    " conformal.cv=5 uses folds instead."
 )
 _DEVICE = "Where regressions are solved: cpu, cuda or auto (needs torch)."
-_CALIBRATE = "Learn on rows held out how far the joint is to be trusted."
+_CALIBRATE = "Calibrate the joint on held-out rows."
 _WORKERS = "Learn from the table in parts, with N worker processes."
 _CLUSTER = "The same by the workers of a Dask scheduler, such as tcp://host:8786."
-_SCRATCH = "Where prepared rows lie meanwhile; workers must reach it."
-_CHECKPOINT = "Of a table in parts: go on where a stopped fit with the same file was."
+_SCRATCH = "Folder for the prepared rows during the fit; workers must reach it."
+_CHECKPOINT = "For a table in parts: continue a stopped fit that used the same file."
 
 _ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d{1,5}$|tcp://\[[0-9a-fA-F:]+\]:\d{1,5}$")
-_WAIT = 10  # seconds for a scheduler to answer, and for a first worker
 
 
 @ui.command
@@ -71,9 +70,9 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it.
 
-    Numbers are scaled, categories encoded, texts counted (TF-IDF) and missing
-    values filled in; the model file remembers how. A table of several files, or
-    of more than 500 MB, is never in memory as a whole: it is read in passes.
+    Numbers are scaled, categories encoded, words counted (TF-IDF) and missing
+    values filled in; the model file stores how. A table of several files, or of
+    more than 500 MB, is read in passes and never held in memory as a whole.
 
     [bold]Examples[/bold]
 
@@ -138,8 +137,9 @@ def fit(
             show_summary(console, found)
 
     started = time.perf_counter()
-    in_parts = bool(workers or cluster or checkpoint or len(parts) > 1)
-    if in_parts or (is_large([part for part in parts if part.exists()]) and fits_parts(estimator)):
+    fits_parts = getattr(estimator, "fits_chunks", False)
+    in_parts = workers or cluster or checkpoint or len(parts) > 1
+    if in_parts or (fits_parts and is_large([part for part in parts if part.exists()])):
         if weights:
             raise tables.TableError("--weights is for tables that are read as a whole.")
         if not quiet:
@@ -247,7 +247,7 @@ def _fit_parts(
     require("dask", "A table in parts")
     if cluster or workers:
         require("distributed", "A cluster")
-    if not fits_parts(estimator):
+    if not getattr(estimator, "fits_chunks", False):
         raise TableError(
             f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample"
             " of the rows, or another model, such as ctbn."
@@ -327,6 +327,7 @@ def _client(cluster: str, workers: int) -> Iterator[Any]:
     if not (cluster or workers):
         yield None
         return
+    import dask
     from distributed import Client, LocalCluster
 
     from colabel.tables import TableError
@@ -337,8 +338,10 @@ def _client(cluster: str, workers: int) -> Iterator[Any]:
         with LocalCluster(workers, **options) as local, Client(local) as client:
             yield client
         return
+    # for the scheduler to answer, and for a first worker: Dask's own setting
+    wait = dask.config.get("distributed.comm.timeouts.connect")
     try:
-        client = Client(cluster, timeout=_WAIT)
+        client = Client(cluster, timeout=wait)
     except OSError as error:  # a TimeoutError is one
         raise TableError(
             f"No Dask scheduler answers at {cluster}: start one (dask scheduler), or "
@@ -346,18 +349,13 @@ def _client(cluster: str, workers: int) -> Iterator[Any]:
         ) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=_WAIT)
+            client.wait_for_workers(1, timeout=wait)
         except TimeoutError as error:
             raise TableError(
                 f"The Dask scheduler at {cluster} has no workers: start some (dask "
                 f"worker {cluster})."
             ) from error
         yield client
-
-
-def fits_parts(estimator: Any) -> bool:
-    """Whether a model learns from a table in parts."""
-    return bool(getattr(estimator, "fits_chunks", False))
 
 
 def _silence(*packages: str) -> None:

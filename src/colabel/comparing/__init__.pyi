@@ -4,16 +4,14 @@ from colabel.comparing.comparison import DEFAULT_MODELS as DEFAULT_MODELS
 from colabel.comparing.comparison import MOST_ROWS as MOST_ROWS
 from colabel.comparing.comparison import TableComparison as TableComparison
 from colabel.comparing.comparison import ordered as ordered
-from colabel.comparing.describing import Description as Description
-from colabel.comparing.describing import dependence_graph as dependence_graph
-from colabel.comparing.describing import describe as describe
+from colabel.comparing.evaluating import Description as Description
 from colabel.comparing.evaluating import Evaluation as Evaluation
+from colabel.comparing.evaluating import dependence_graph as dependence_graph
+from colabel.comparing.evaluating import describe as describe
 from colabel.comparing.evaluating import evaluate as evaluate
 from colabel.comparing.evaluating import evaluate_table as evaluate_table
 from colabel.comparing.held_out import Ask as Ask
-from colabel.comparing.held_out import Fitted as Fitted
 from colabel.comparing.held_out import HeldOut as HeldOut
-from colabel.comparing.held_out import Method as Method
 from colabel.comparing.held_out import Task as Task
 from colabel.comparing.held_out import answer as answer
 from colabel.comparing.held_out import cross_validate as cross_validate
@@ -33,7 +31,6 @@ __all__ = [
     "Evaluation",
     "HeldOut",
     "Measure",
-    "Method",
     "ModelResult",
     "TableComparison",
     "Task",

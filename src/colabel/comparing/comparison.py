@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -222,7 +223,7 @@ class TableComparison:
         """The result of the recommended model."""
         return self.results[self.recommended]
 
-    @property
+    @cached_property
     def summary(self) -> TableSummary:
         """What was seen in the table."""
         return summarise(self.data)
@@ -258,19 +259,15 @@ class TableComparison:
         """A sentence on what calibration does, where it was tried; else nothing."""
         if self.calibrated is None:
             return ""
-        before, after = (
-            COMPARED["joint_log_loss"].written(own.mean("joint_log_loss"))
-            for own in (self.best, self.calibrated)
-        )
-        how = COMPARED[self.measure]
-        more = ""
-        if self.measure != "joint_log_loss":
-            more = (
-                f", {how.title} {how.written(self.best.mean(self.measure))} becomes "
-                f"{how.written(self.calibrated.mean(self.measure))}"
-            )
+
+        changes = []
+        for measure in dict.fromkeys(("joint_log_loss", self.measure)):
+            how = COMPARED[measure]
+            pair = (own.mean(measure) for own in (self.best, self.calibrated))
+            before, after = map(how.written, pair)
+            changes.append(f"{how.title} {before} becomes {after}")
         verdict = "" if self.calibration_helps else " It does not help here."
-        return f"Calibrated, its joint log-loss {before} becomes {after}{more}.{verdict}"
+        return f"Calibrated, its {', '.join(changes)}.{verdict}"
 
     @property
     def table(self) -> pd.DataFrame | list[dict[str, Any]]:
@@ -369,7 +366,7 @@ class TableComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {
+        values: dict[str, Any] = {
             "folds": self.n_folds,
             "rows": len(self.task.codes),
             "measure": COMPARED[self.measure].title,
@@ -378,10 +375,12 @@ class TableComparison:
             "reason": self.reason,
             "warnings": list(self.warnings),
             "failed": dict(self.failed),
-            "models": {name: _plain(result) for name, result in self.results.items()},
-            "calibrated": None if self.calibrated is None else _plain(self.calibrated),
-            "sets": None if self.sets is None else plain(vars(self.sets)),
+            "models": {name: _values(result) for name, result in self.results.items()},
+            "calibrated": None if self.calibrated is None else _values(self.calibrated),
+            "sets": None if self.sets is None else vars(self.sets),
         }
+        known: dict[str, Any] = plain(values)
+        return known
 
     def __repr__(self) -> str:
         models = len(self.results) - (BASELINE in self.results)
@@ -417,18 +416,14 @@ def _framed(records: list[dict[str, Any]], *index: str) -> pd.DataFrame | list[d
     return pd.DataFrame(records).set_index(list(index))
 
 
-def _plain(result: ModelResult) -> dict[str, Any]:
+def _values(result: ModelResult) -> dict[str, Any]:
+    means, errors = result.mean, result.standard_error
     scores = {
-        measure.title: {
-            "mean": result.mean(key),
-            "standard_error": result.standard_error(key),
-            "folds": result.scores[key],
-        }
-        for key, measure in COMPARED.items()
+        measure.title: {"mean": means(k), "standard_error": errors(k), "folds": result.scores[k]}
+        for k, measure in COMPARED.items()
     }
     decisions = {
         loss: {COMPARED[m].title: result.decided_mean(loss, m) for m in own}
         for loss, own in result.decisions.items()
     }
-    values: dict[str, Any] = plain({"title": result.title, **scores, "decisions": decisions})
-    return values
+    return {"title": result.title, **scores, "decisions": decisions}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
@@ -26,13 +26,17 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.model_selection import LabelKFold, TimeFolds
 from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.wrapped import fit_arguments, model_inside, unwrapped
+from colabel.models.wrapped import (
+    fit_arguments,
+    model_inside,
+    title_of,
+    unwrapped,
+    without_search,
+)
 from colabel.tables import Frame, TableError
 
 # What a model is shown before its time is taken.
 _WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
-# Rows whose joint is held at once: it may be many times larger than they are.
-_ROWS_AT_ONCE = 1 << 14
 _MOST_STRATIFIED = 20_000  # rows; stratifying more takes longer than it is worth
 
 Folds = Sequence[tuple[Indices, Indices]]
@@ -46,7 +50,7 @@ class Task:
     Attributes
     ----------
     X : array, CSR or Frame of n rows
-        What the first step of a method takes; ``X[rows]`` gives some of the rows.
+        What the first step of a pipeline takes; ``X[rows]`` gives some of the rows.
     Y : (n, d)
         Labels, as a model takes them.
     space : LabelSpace
@@ -72,33 +76,6 @@ class Task:
 def rows_of(X: Any, rows: Indices) -> Any:
     """Return some of the rows of features, whatever holds them."""
     return X[rows] if isinstance(X, Frame) else _safe_indexing(X, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Method:
-    """A model and the steps that prepare its rows; both are cloned before they are fitted.
-
-    The model may itself be a pipeline, or a search.
-    """
-
-    model: Any
-    steps: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A method fitted to rows, the seconds of fitting its model, and of everything."""
-
-    model: Any
-    steps: tuple[Any, ...] = ()
-    learn_seconds: float = 0.0
-    seconds: float = 0.0
-
-    def prepared(self, X: Any) -> Any:
-        """Return rows as the model takes them."""
-        for step in self.steps:
-            X = step.transform(X)
-        return X
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +109,7 @@ class HeldOut:
     predict_seconds : float
         For the joint and the decision.
     seconds : float
-        For everything: preparing, fitting, and all that was asked.
+        For preparing the rows and all that was asked; `cross_validate` adds those of the fit.
     weight : (m,) or None
     """
 
@@ -164,6 +141,20 @@ class HeldOut:
     def complete(self) -> HeldOut:
         """The answers about rows that lack no label."""
         return self.some(np.flatnonzero((self.true != MISSING).all(axis=1)))
+
+    def each_value(self) -> Iterator[tuple[str, Flags, Flags, Array | None]]:
+        """Give each 0/1 label, or each value of the class variables, in the rows that know it.
+
+        Its name, where it is true and where it was decided for, (k,), and the marginals (k,) of
+        these rows.
+        """
+        for i, (name, values) in enumerate(zip(self.space.names, self.space.classes, strict=True)):
+            known = self.true[:, i] != MISSING
+            marginals = None if self.marginals is None else self.marginals[known, i]
+            for code in (1,) if self.space.is_indicator else range(len(values)):
+                title = name if self.space.is_indicator else f"{name}={values[code]}"
+                true, decided = self.true[known, i] == code, self.codes[known, i] == code
+                yield title, true, decided, marginals
 
     def some(self, rows: Indices) -> HeldOut:
         """Return the answers about some of the rows, by their place here."""
@@ -198,7 +189,8 @@ COLUMNS = "rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_
 class Ask:
     """What is worked out beside the decided labels; each costs time of its own.
 
-    `decisions` are losses under which to decide once more.
+    `decisions` are losses under which to decide once more. Unless the joint is kept, that of
+    `rows_at_once` rows is held: it may be many times larger than the rows.
     """
 
     log_prob: bool = True
@@ -206,72 +198,53 @@ class Ask:
     confidence: bool = True
     decisions: tuple[str, ...] = ()
     joint: bool = False
+    rows_at_once: int = 1 << 14
 
 
 _EVERYTHING = Ask()
 
 
-def learn(method: Method, task: Task, train: Indices) -> Fitted:
-    """Fit a method to the training rows, after a warm-up that no time is taken of."""
-    _warm_up(method, task, train)
+def learn(model: Any, task: Task, train: Indices) -> tuple[Any, float]:
+    """Fit a clone of a model to the training rows; return it and the seconds that took.
+
+    Kernels are compiled at their first use, so a model first learns from a few rows, once a
+    process, and no time is taken of that.
+    """
+    known = repr((title_of(model), model_inside(model), sparse.issparse(task.X)))
+    if known not in _warm:
+        _warm.add(known)
+        few = train[np.linspace(0, len(train) - 1, min(_WARM_UP_ROWS, len(train))).astype(np.intp)]
+        names = task.space.names[:_WARM_UP_LABELS]
+        # What goes wrong with so few rows and labels says nothing of all of them.
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
+            warnings.simplefilter("ignore")
+            X, Y = task.X[few], task.Y[few][:, :_WARM_UP_LABELS]
+            own = without_search(model)
+            _decided(*unwrapped(clone(own).fit(X, Y, **fit_arguments(own, names)), X))
     weight = None if task.weight is None else task.weight[train]
-    return _fit(method, task.X[train], task.Y[train], task.space.names, weight)
-
-
-def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) -> HeldOut:
-    """Ask a fitted method about rows."""
     started = time.perf_counter()
-    X = fitted.prepared(rows_of(task.X, test))
-    chunks = row_slices(len(test), len(test) if ask.joint else _ROWS_AT_ONCE)
-    parts = [_answers(fitted.model, X[chunk], test[chunk], task, ask) for chunk in chunks]
-    first, *others = [part for part, _ in parts]
-    whole = first.in_order(*others) if others else first
-    inner = model_inside(fitted.model)
-    return replace(
-        whole,
-        graph=inner.label_graph() if hasattr(inner, "label_graph") else None,
-        predict_seconds=sum(own for _, own in parts),
-        seconds=fitted.seconds + time.perf_counter() - started,
-        weight=None if task.weight is None else task.weight[test],
-    )
-
-
-def _fit(
-    method: Method, X: Any, Y: Any, names: Sequence[str], weight: Array | None = None
-) -> Fitted:
-    started = time.perf_counter()
-    steps = tuple(map(clone, method.steps))
-    for step in steps:
-        X = step.fit_transform(X, Y)
-    prepared = time.perf_counter()
-    arguments = fit_arguments(_searched(method), names, weight)
-    model = clone(method.model).fit(X, Y, **arguments)
-    learned = time.perf_counter()
-    return Fitted(model, steps, learned - prepared, learned - started)
+    arguments = fit_arguments(model, task.space.names, weight)
+    fitted = clone(model).fit(task.X[train], task.Y[train], **arguments)
+    return fitted, time.perf_counter() - started
 
 
 _warm: set[str] = set()
 
 
-def _warm_up(method: Method, task: Task, train: Indices) -> None:
-    """Let a method learn a few rows once a process: its kernels are compiled at their first use."""
-    model = _searched(method)
-    known = repr((model, method.steps, sparse.issparse(task.X)))
-    if known in _warm:
-        return
-    _warm.add(known)
-    few = train[np.linspace(0, len(train) - 1, min(_WARM_UP_ROWS, len(train))).astype(np.intp)]
-    X, Y, names = task.X[few], task.Y[few][:, :_WARM_UP_LABELS], task.space.names[:_WARM_UP_LABELS]
-    # What goes wrong with so few rows and labels says nothing of all of them.
-    with warnings.catch_warnings(), contextlib.suppress(Exception):
-        warnings.simplefilter("ignore")
-        fitted = _fit(Method(model, method.steps), X, Y, names)
-        _decided(*unwrapped(fitted.model, fitted.prepared(X)))
-
-
-def _searched(method: Method) -> Any:
-    """Return the model that a search fits, or the model itself."""
-    return method.model.estimator if isinstance(method.model, GridSearchCV) else method.model
+def answer(fitted: Any, task: Task, test: Indices, ask: Ask = _EVERYTHING) -> HeldOut:
+    """Ask a fitted model, or a pipeline or search around one, about rows."""
+    started = time.perf_counter()
+    model, X = unwrapped(fitted, rows_of(task.X, test))
+    chunks = row_slices(len(test), len(test) if ask.joint else ask.rows_at_once)
+    first, *others = [_answers(model, X[chunk], test[chunk], task, ask) for chunk in chunks]
+    whole = first.in_order(*others) if others else first
+    return replace(
+        whole,
+        graph=model.label_graph() if hasattr(model, "label_graph") else None,
+        predict_seconds=sum(part.predict_seconds for part in (first, *others)),
+        seconds=time.perf_counter() - started,
+        weight=None if task.weight is None else task.weight[test],
+    )
 
 
 def _decided(model: Any, X: Any) -> tuple[Any, Joint | None]:
@@ -287,21 +260,21 @@ def _has_space(model: Any) -> bool:
     return isinstance(getattr(model, "label_space_", None), LabelSpace)
 
 
-def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[HeldOut, float]:
-    """Answers for prepared rows, and the seconds until they were decided."""
+def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> HeldOut:
+    """Answers for prepared rows, with the seconds until they were decided."""
     started = time.perf_counter()
-    inner, X = unwrapped(model, X)
-    decided, joint = _decided(inner, X)
+    decided, joint = _decided(model, X)
     seconds = time.perf_counter() - started
     true = task.codes[rows]
-    if not _has_space(inner):
-        return HeldOut(rows, task.space, true, task.space.encode(decided)), seconds
-    own = inner.label_space_  # whose training rows may have lacked values
+    if not _has_space(model):
+        codes = task.space.encode(decided)
+        return HeldOut(rows, task.space, true, codes, predict_seconds=seconds)
+    own = model.label_space_  # whose training rows may have lacked values
     codes = recoded(decided, own, task.space)
-    if joint is None and ask.log_prob and hasattr(inner, "joint"):
-        joint = inner.joint(X)  # of a model that decides by something else
+    if joint is None and ask.log_prob and hasattr(model, "joint"):
+        joint = model.joint(X)  # of a model that decides by something else
     if joint is None:
-        return HeldOut(rows, task.space, true, codes), seconds
+        return HeldOut(rows, task.space, true, codes, predict_seconds=seconds)
     log_prob = marginals = confidence = mode_right = None
     if ask.log_prob:
         known = recoded(true, task.space, own)
@@ -320,14 +293,14 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
         with contextlib.suppress(NotImplementedError):  # a network that only decides has no sums
             others[loss] = recoded(resolve_decision(loss).codes(joint), own, task.space)
     if ask.confidence:
-        by_mode = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
+        by_mode = isinstance(model, JointClassifier) and isinstance(model.decision_rule(), Subset)
         best = decided if by_mode else joint.mode_codes()
         confidence = np.exp(joint.log_prob_codes(best))
         right = recoded(best, own, task.space) == true
         mode_right = (right | (true == MISSING)).all(axis=1)
     kept = joint if ask.joint else None
-    asked = (log_prob, marginals, confidence, mode_right, others, kept)
-    return HeldOut(rows, task.space, true, codes, *asked), seconds
+    asked = (log_prob, marginals, confidence, mode_right, others, kept, None, seconds)
+    return HeldOut(rows, task.space, true, codes, *asked)
 
 
 def recoded(codes: Codes, space: LabelSpace, other: LabelSpace) -> Codes:
@@ -343,7 +316,7 @@ def recoded(codes: Codes, space: LabelSpace, other: LabelSpace) -> Codes:
 # ------------------------------------------------------------------------ the loop
 
 Part = tuple[str, int]
-"""The name of a method, and a fold."""
+"""The name of a model, and a fold."""
 
 
 def folds_of(
@@ -374,9 +347,9 @@ def folds_of(
 
 
 def parts_of(names: Iterable[str], n_folds: int) -> list[Part]:
-    """Return the methods and folds in their order.
+    """Return the models and folds in their order.
 
-    Every method is asked about the first fold before any is asked about the others, so that it is
+    Every model is asked about the first fold before any is asked about the others, so that it is
     soon known how long each takes, and work that is stopped says something of all.
 
     Examples
@@ -389,18 +362,19 @@ def parts_of(names: Iterable[str], n_folds: int) -> list[Part]:
 
 
 def cross_validate(
-    methods: Mapping[str, Method],
+    models: Mapping[str, Any],
     task: Task,
     folds: Folds,
     ask: Ask = _EVERYTHING,
     n_jobs: int = 1,
     parts: Iterable[Part] | None = None,
 ) -> Iterator[tuple[Part, HeldOut | Exception]]:
-    """Fit methods to the training rows of folds, and ask them about the others.
+    """Fit models to the training rows of folds, and ask them about the others.
 
     Parameters
     ----------
-    methods : {name: Method}
+    models : {name: estimator}
+        Models, or pipelines or searches around one; they are cloned.
     task : Task
     folds : sequence of (training rows, test rows)
     ask : Ask
@@ -412,12 +386,12 @@ def cross_validate(
     Yields
     ------
     part, answers
-        The answers, or the error that stopped a method, which is not asked again.
+        The answers, or the error that stopped a model, which is not asked again.
     """
     failed: set[str] = set()
     jobs: Any = (
-        joblib.delayed(_answered)(part, methods[part[0]], task, folds[part[1]], ask)
-        for part in (parts_of(methods, len(folds)) if parts is None else parts)
+        joblib.delayed(_answered)(part, models[part[0]], task, folds[part[1]], ask)
+        for part in (parts_of(models, len(folds)) if parts is None else parts)
         if part[0] not in failed
     )
     if int(joblib.effective_n_jobs(n_jobs)) == 1:
@@ -432,11 +406,13 @@ def cross_validate(
 
 
 def _answered(
-    part: Part, method: Method, task: Task, fold: tuple[Indices, Indices], ask: Ask
+    part: Part, model: Any, task: Task, fold: tuple[Indices, Indices], ask: Ask
 ) -> tuple[Part, HeldOut | Exception]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a solver that stops early shows in the scores
         try:
-            return part, answer(learn(method, task, fold[0]), task, fold[1], ask)
+            fitted, seconds = learn(model, task, fold[0])
+            found = answer(fitted, task, fold[1], ask)
+            return part, replace(found, seconds=found.seconds + seconds)
         except (ValueError, NotImplementedError, MemoryError) as error:
             return part, error

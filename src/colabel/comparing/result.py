@@ -13,7 +13,6 @@ from colabel import metrics
 from colabel.comparing.held_out import HeldOut
 from colabel.core.arrays import Array, Codes
 from colabel.decide.decisions import tuned_threshold
-from colabel.labels import MISSING
 from colabel.tables import TableError
 
 
@@ -174,23 +173,19 @@ class ModelResult:
         thresholds : bool
             Whether the folds are decided anew, by thresholds.
         """
-        tried = {}
+        tried: dict[str, Sequence[Codes]] = {}
         if decision:
             tried[decision] = [own.codes for own in folds]
             tried |= {loss: [own.decided[loss] for own in folds] for loss in folds[0].decided}
             tuned = _by_thresholds(folds)
-            if tuned is not None:
+            if tuned is not None:  # a model without probabilities has none
                 tried[THRESHOLDS] = tuned
-        if thresholds and THRESHOLDS in tried:  # a model without probabilities has none
-            pairs = zip(folds, tried[THRESHOLDS], strict=True)
-            folds = [replace(own, codes=codes) for own, codes in pairs]
-        decisions = {
-            loss: _scores(
-                [replace(own, codes=c) for own, c in zip(folds, codes, strict=True)],
-                DECIDED_MEASURES,
-            )
+        anew = {
+            loss: [replace(own, codes=c) for own, c in zip(folds, codes, strict=True)]
             for loss, codes in tried.items()
         }
+        decisions = {loss: _scores(own, DECIDED_MEASURES) for loss, own in anew.items()}
+        folds = anew.get(THRESHOLDS, folds) if thresholds else folds
         whole = replace(folds[0].in_order(*folds[1:]), decided={})
         return cls(title, _scores(folds, tuple(COMPARED)), whole, decisions)
 
@@ -221,14 +216,9 @@ class ModelResult:
         Its name, the share of the rows held out that carry it, and of those that got it.
         """
         named = []
-        space, true, codes = self.held_out.space, self.held_out.true, self.held_out.codes
-        for i, (name, classes) in enumerate(zip(space.names, space.classes, strict=True)):
-            known = true[:, i] != MISSING
-            for code in (1,) if space.is_indicator else range(len(classes)):
-                share, predicted = ((own[known, i] == code).mean() for own in (true, codes))
-                if predicted < _HARDLY * share:
-                    of = name if space.is_indicator else f"{name}={classes[code]}"
-                    named.append((of, float(share), float(predicted)))
+        for name, true, decided, _ in self.held_out.each_value():
+            if decided.mean() < _HARDLY * true.mean():
+                named.append((name, float(true.mean()), float(decided.mean())))
         return sorted(named, key=lambda own: -own[1])
 
 
@@ -262,7 +252,7 @@ def _by_thresholds(folds: Sequence[HeldOut]) -> list[Codes] | None:
     decided = []
     for fold, own in enumerate(tables):
         others = [k for k in range(len(folds)) if k != fold]
-        prob = np.concatenate([tables[k] for k in others] or [own[:0]])
+        prob = np.concatenate([own[:0], *(tables[k] for k in others)])
         true = np.concatenate([folds[k].true for k in others] or [folds[fold].true[:0]])
         weight = np.ones(len(prob))
         cuts = [tuned_threshold(prob[:, i], true[:, i], weight)[0] for i in range(own.shape[1])]
@@ -350,21 +340,16 @@ def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, st
             ". As far as these rows show, the labels are independent given the features: models of "
             "their dependence gain nothing"
         )
-    return chosen, f"{prefix}{reason}.{_against_baseline(results, chosen, measure)}"
-
-
-def _against_baseline(results: Mapping[str, ModelResult], chosen: str, measure: str) -> str:
-    how = COMPARED[measure]
-    baseline = results.get(BASELINE)
-    if baseline is None:
-        return ""
-    without = how.written(baseline.mean(measure))
-    if is_better(results[chosen], baseline, measure):
-        return f" The baseline, which knows only how often labels occur, has {without}."
-    return (
-        f" That is no better than without the features ({without}): they may say little about the "
-        "labels."
-    )
+    if BASELINE in results:
+        without = how.written(results[BASELINE].mean(measure))
+        if is_better(models[chosen], results[BASELINE], measure):
+            reason += f". The baseline, which knows only how often labels occur, has {without}"
+        else:
+            reason += (
+                f". That is no better than without the features ({without}): they may say little "
+                "about the labels"
+            )
+    return chosen, f"{prefix}{reason}."
 
 
 def is_better(one: ModelResult, other: ModelResult, measure: str) -> bool:

@@ -17,11 +17,13 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from colabel.comparing import comparison, held_out
 from colabel.comparing import result as records
-from colabel.comparing.describing import dependence_graph
+from colabel.comparing.evaluating import dependence_graph
 from colabel.core.files import written_whole
+from colabel.core.journal import from_bytes, to_bytes
 from colabel.decide import Decision, Nonconformity, measured_coverage, resolve_decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
@@ -31,7 +33,6 @@ from colabel.models.wrapped import model_inside, title_of, with_model_inside
 from colabel.rules import Rules
 from colabel.tables import Preprocessor, TableData, TableError, TableRequest, load_table, table_of
 
-_DECIDED = "decided "
 _PACKAGES = ("colabel", "numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -68,7 +69,8 @@ class Progress:
 
     Attributes
     ----------
-    methods : {name: Method}
+    models : {name: pipeline}
+        A preparation of the columns, and the model.
     task : Task
     folds : list of (training rows, test rows)
     ask : Ask
@@ -80,7 +82,7 @@ class Progress:
         Models that cannot be compared.
     """
 
-    methods: Mapping[str, held_out.Method]
+    models: Mapping[str, Pipeline]
     task: held_out.Task
     folds: held_out.Folds
     ask: held_out.Ask
@@ -92,21 +94,22 @@ class Progress:
     store: Path | None = None
 
     def __post_init__(self) -> None:
-        self.parts = held_out.parts_of(self.methods, len(self.folds))
-        self.answers: dict[str, dict[int, held_out.HeldOut]] = {name: {} for name in self.methods}
+        self.parts = held_out.parts_of(self.models, len(self.folds))
+        self.answers: dict[str, dict[int, held_out.HeldOut]] = {name: {} for name in self.models}
         self.failed: dict[str, str] = {}
+        self.told: set[str] = set()
         self.files: dict[held_out.Part, Path] = {}
         if self.store is not None:
             if self.store.exists() and not self.store.is_dir():
                 raise TableError(f"{self.store} is no folder, which answers could be kept in.")
-            self.files = {part: self.store / f"{self._key(*part)}.npz" for part in self.parts}
+            self.files = {part: self.store / f"{self._key(*part)}.answers" for part in self.parts}
 
     def _key(self, name: str, fold: int) -> str:
-        """Fingerprint of what an answer depends on: rows, labels, fold, method and versions."""
-        X, task, method = self.task.X, self.task, self.methods[name]
+        """Fingerprint of what an answer depends on: rows, labels, fold, model and versions."""
+        X, task = self.task.X, self.task
         rows = (X.numbers, X.number_names, dict(X.texts), task.codes, task.space.names, task.weight)
         versions = (platform.python_version(), *map(metadata.version, _PACKAGES))
-        asked = (self.folds[fold], method.model, method.steps, self.ask)
+        asked = (self.folds[fold], self.models[name], self.ask)
         return str(joblib.hash((joblib.hash(rows), *asked, versions)))
 
     def run(self, watch: Callable[[Progress], None]) -> None:
@@ -123,7 +126,7 @@ class Progress:
                 if part[0] not in self.failed:
                     yield part
 
-        asked = (self.methods, self.task, self.folds, self.ask, self.n_jobs, left())
+        asked = (self.models, self.task, self.folds, self.ask, self.n_jobs, left())
         for (name, fold), answers in held_out.cross_validate(*asked):
             if isinstance(answers, Exception):
                 self.failed[name] = " ".join(str(answers).split()) or type(answers).__name__
@@ -143,32 +146,28 @@ class Progress:
                 each = min((one.seconds for one in own), default=0.0 if seconds < limit else np.inf)
                 cost[name] = cost.get(name, 0.0) + each
             cost.pop(records.BASELINE, None)
-            others = self.methods.keys() - self.failed.keys() - {records.BASELINE}
+            others = self.models.keys() - self.failed.keys() - {records.BASELINE}
             if len(others) < 2 or not cost or seconds + sum(cost.values()) <= limit:
                 return
             slowest = max(cost, key=lambda name: cost[name])
             self.failed[slowest] = f"left out, for it would not be done within {limit:g} s"
 
     def _write(self, file: Path, answers: held_out.HeldOut) -> None:
-        columns = {name: getattr(answers, name) for name in held_out.COLUMNS[2:]}
-        columns |= {f"{_DECIDED}{loss}": codes for loss, codes in answers.decided.items()}
-        kept = {name: own for name, own in columns.items() if own is not None}
+        kept = {name: getattr(answers, name) for name in held_out.COLUMNS[2:]}
         with contextlib.suppress(OSError):  # a full disk costs the resumption, not the comparison
             file.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(file) as part:
-                np.savez(part, seconds=answers.seconds, **kept)
+                part.write_bytes(to_bytes((kept, dict(answers.decided), answers.seconds)))
 
     def _read(self, file: Path, rows: Any) -> held_out.HeldOut:
-        with np.load(file, allow_pickle=False) as content:
-            arrays = dict(content)
+        kept, decided, seconds = from_bytes(file.read_bytes())
         true = self.task.codes[rows]
-        kept = {name: arrays[name] for name in held_out.COLUMNS[2:] if name in arrays}
-        decided = {k.removeprefix(_DECIDED): v for k, v in arrays.items() if _DECIDED in k}
         for name, own in {**kept, **decided}.items():
-            if own.shape != (true.shape if own.ndim > 1 else true.shape[:1]):
+            if own is not None and own.shape != true.shape[: own.ndim]:
                 raise ValueError(f"{name} is about other rows")
-        more: Any = {"decided": decided, "seconds": float(arrays["seconds"])}
-        return held_out.HeldOut(rows, self.task.space, true, **kept, **more)
+        return held_out.HeldOut(
+            rows, self.task.space, true, decided=decided, seconds=seconds, **kept
+        )
 
     def forget(self) -> None:
         """Remove what is kept, and the folder if it holds nothing else."""
@@ -180,7 +179,7 @@ class Progress:
 
     @property
     def left(self) -> list[held_out.Part]:
-        """Methods and folds that are still to be done."""
+        """Models and folds that are still to be done."""
         return [
             (name, fold)
             for name, fold in self.parts
@@ -202,6 +201,13 @@ class Progress:
         """Names of the models that are done with every fold."""
         return [name for name, own in self.answers.items() if len(own) == len(self.folds)]
 
+    def news(self) -> Iterator[str]:
+        """Give the line of every model that is done with every fold since the last call."""
+        for name in self.finished:
+            if name not in self.told:
+                self.told.add(name)
+                yield self.line(name)
+
     def line(self, name: str) -> str:
         """Return the most important figures of a model in the folds that are done."""
         result = self.result(name)
@@ -212,7 +218,7 @@ class Progress:
     def result(self, name: str) -> records.ModelResult:
         """Return the figures of a model in the folds that are done."""
         own = self.answers[name]
-        title = records.BASELINE if name == records.BASELINE else title_of(self.methods[name].model)
+        title = name if name == records.BASELINE else title_of(self.models[name][-1])
         return self.taken(title, [own[fold] for fold in sorted(own)])
 
     def taken(self, title: str, answers: Sequence[held_out.HeldOut]) -> records.ModelResult:
@@ -355,28 +361,33 @@ def compare(
         raise TableError("Thresholds are for labels that are 0 or 1: leave them out here.")
     groups, times = (None if own is None else np.asarray(own)[rows] for own in (groups, times))
     folds = held_out.folds_of(cv, task.codes, random_state, None, groups, times)
-    prepare = (Preprocessor(table.choice.used),)
-    methods = {name: held_out.Method(model, prepare) for name, model in estimators.items()}
-    methods[records.BASELINE] = held_out.Method(LabelFrequencies(decision=decision), prepare)
+    every = {**estimators, records.BASELINE: LabelFrequencies(decision=decision)}
+    prepare = Preprocessor(table.choice.used)
+    prepared = {name: make_pipeline(prepare, model) for name, model in every.items()}
     losses = ("subset", "hamming", "f1" if task.space.is_indicator else "macro_f1")
     ask = held_out.Ask(decisions=tuple(loss for loss in losses if loss != decision))
     where = None if store is None else Path(store)
     limits = (n_jobs, time_limit, where)
-    progress = Progress(methods, task, folds, ask, by, decision, thresholds, *limits)
-    progress.run(verbose if callable(verbose) else _printed(shown=verbose))
+    progress = Progress(prepared, task, folds, ask, by, decision, thresholds, *limits)
 
-    results = {name: progress.result(name) for name in methods if name not in progress.failed}
+    def show(progress: Progress) -> None:
+        for line in progress.news() if verbose else ():
+            sys.stdout.write(f"{line}\n")
+
+    progress.run(verbose if callable(verbose) else show)
+
+    results = {name: progress.result(name) for name in prepared if name not in progress.failed}
     if not results or set(results) == {records.BASELINE}:
         first = next(iter(progress.failed.values()))
         raise TableError(f"Every model failed; the first said: {first}")
     recommended, reason = records.recommend(results, by)
     decided_by = records.THRESHOLDS if thresholds else decision
-    method, measured = methods[recommended], None
+    model, measured = prepared[recommended], None
     if graph:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = held_out.learn(method, task, np.arange(len(task.codes)))
-            measured = dependence_graph(fitted.model, fitted.prepared(task.X))
+            fitted, _ = held_out.learn(model, task, np.arange(len(task.codes)))
+            measured = dependence_graph(fitted, task.X)
     found = comparison.TableComparison(
         table,
         task,
@@ -390,8 +401,8 @@ def compare(
         reason,
         tuple(records.warnings_about(results[recommended], decided_by)),
         measured,
-        _calibrated(progress, method) if calibrate else None,
-        None if coverage is None else _covered(progress, method, coverage),
+        _calibrated(progress, model) if calibrate else None,
+        None if coverage is None else _covered(progress, model, coverage),
         weights,
         random_state,
     )
@@ -399,40 +410,25 @@ def compare(
     return found
 
 
-def _printed(*, shown: bool) -> Callable[[Progress], None]:
-    """Print a line for each model that is done."""
-    printed: set[str] = set()
-
-    def watch(progress: Progress) -> None:
-        for name in progress.finished if shown else ():
-            if name not in printed:
-                printed.add(name)
-                sys.stdout.write(f"{progress.line(name)}\n")
-
-    return watch
-
-
-def _calibrated(progress: Progress, method: held_out.Method) -> records.ModelResult | None:
-    """Cross-validate a method with its joint calibrated; None if it cannot be."""
-    inner = model_inside(method.model)
+def _calibrated(progress: Progress, model: Pipeline) -> records.ModelResult | None:
+    """Cross-validate a model with its joint calibrated; None if it cannot be."""
+    inner = model_inside(model)
     if "calibrate" not in inner.get_params(deep=False):
         return None
-    model = with_model_inside(method.model, clone(inner).set_params(calibrate=True))
-    again = {"": held_out.Method(model, method.steps)}
+    own = with_model_inside(model[-1], clone(inner).set_params(calibrate=True))
+    again = {"": make_pipeline(model[0], own)}
     asked = (again, progress.task, progress.folds, progress.ask, progress.n_jobs)
     answers: list[Any] = [one for _, one in held_out.cross_validate(*asked)]
     if any(isinstance(one, Exception) for one in answers):
         return None
-    return progress.taken(f"{title_of(model)}, calibrated", answers)
+    return progress.taken(f"{title_of(own)}, calibrated", answers)
 
 
-def _covered(
-    progress: Progress, method: held_out.Method, coverage: float
-) -> comparison.CoveredSets | None:
-    """Measure the sets of label vectors of a method; None if it cannot list any."""
+def _covered(progress: Progress, model: Pipeline, coverage: float) -> comparison.CoveredSets | None:
+    """Measure the sets of label vectors of a model; None if it cannot list any."""
     ask = held_out.Ask(marginals=False, confidence=False, joint=True)
     lines = []
-    for _, held in held_out.cross_validate({"": method}, progress.task, progress.folds, ask):
+    for _, held in held_out.cross_validate({"": model}, progress.task, progress.folds, ask):
         if isinstance(held, Exception) or held.joint is None:
             return None
         own = held_out.recoded(held.true, held.space, held.joint.space)

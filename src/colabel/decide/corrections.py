@@ -270,20 +270,22 @@ class Audit:
         require_pandas()
         import pandas as pd
 
+        return pd.DataFrame(self.listed(n))
+
+    def listed(self, n: int | None = None) -> dict[str, Any]:
+        """Return the columns of `to_frame`."""
         cells = self.worst_labels[:n]
         rows, labels = cells[:, 0], cells[:, 1]
-        return pd.DataFrame(
-            {
-                "row": rows,
-                "label": np.array(self.space.names, dtype=object)[labels],
-                "given": self.values_at(self.codes, cells),
-                "probability": self.probability[rows, labels],
-                "suggestion": self.values_at(self.suggestion, cells),
-                "wrong": self.wrong[rows, labels],
-                "gain": self.log_odds[rows, labels],
-                "against": [self.against(*cell) for cell in cells.tolist()],
-            }
-        )
+        return {
+            "row": rows,
+            "label": np.array(self.space.names, dtype=object)[labels],
+            "given": self.values_at(self.codes, cells),
+            "probability": self.probability[rows, labels],
+            "suggestion": self.values_at(self.suggestion, cells),
+            "wrong": self.wrong[rows, labels],
+            "gain": self.log_odds[rows, labels],
+            "against": [self.against(*cell) for cell in cells.tolist()],
+        }
 
     def against(self, row: int, label: int) -> str:
         """Write the evidence against a label, such as "not beach +2.1; size = 3 +0.4"."""

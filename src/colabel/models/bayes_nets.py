@@ -184,7 +184,7 @@ def _add(tables: dict[tuple[int, int], Array], i: int, j: int, table: Array) -> 
 class BayesNetEnsemble(JointClassifier):
     r"""Generative: one tree over the labels for each root, pooled.
 
-    Take it where features are categories and rows are few. Cost: low.
+    Take it where features are categories and rows are few. Cost: high.
 
     In member r all other labels are children of label r. Features are independent given the
     labels; each has the parents among the labels that score best, the same in all members. The

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -20,6 +21,7 @@ __all__ = [
     "title_of",
     "unwrapped",
     "with_model_inside",
+    "without_search",
 ]
 
 
@@ -83,6 +85,13 @@ def with_model_inside(model: Any, inner: Any) -> Any:
     return Pipeline([*((own, clone(step)) for own, step in steps), (name, clone(inner))])
 
 
+def without_search(model: Any) -> Any:
+    """Return the model that a search would fit, in the place of the search."""
+    if isinstance(model, Pipeline):
+        return with_model_inside(model, without_search(model[-1]))
+    return model.estimator if isinstance(model, GridSearchCV | RandomizedSearchCV) else model
+
+
 def title_of(model: Any) -> str:
     """Return the names of the classes of a model and the steps before it.
 
@@ -111,12 +120,15 @@ def fit_arguments(model: Any, names: Sequence[str], weight: Any = None) -> dict[
 
     A model that takes no weights is refused, where there are any.
     """
-    inner, prefix = model_inside(model), ""
-    while isinstance(model, Pipeline):
-        name, model = model.steps[-1]
-        prefix += f"{name}__"
+    prefix = ""
+    while isinstance(model, Pipeline | GridSearchCV | RandomizedSearchCV):
+        if isinstance(model, Pipeline):
+            name, model = model.steps[-1]
+            prefix += f"{name}__"
+        else:
+            model = model.estimator  # to which a search passes on what it is given
     given = {"label_names": list(names), "sample_weight": weight}
-    known = {name: value for name, value in given.items() if has_fit_parameter(inner, name)}
+    known = {name: value for name, value in given.items() if has_fit_parameter(model, name)}
     if weight is not None and "sample_weight" not in known:
-        raise ValueError(f"{type(inner).__name__} takes no weights of rows.")
+        raise ValueError(f"{type(model).__name__} takes no weights of rows.")
     return {f"{prefix}{name}": value for name, value in known.items() if value is not None}

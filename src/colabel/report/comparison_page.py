@@ -15,10 +15,11 @@ from colabel.labels import MISSING
 from colabel.metrics import f1_score
 from colabel.report.displays import Reliability, reliability
 from colabel.report.graphs import page_graph
-from colabel.report.pages import fixed, page, write_page
+from colabel.report.pages import fixed, page
+from colabel.report.text import columns_seen
 from colabel.tables import TableSummary
 
-_MOST_LABELS, _MOST_VALUES, _MOST_NAMES = 40, 4, 8
+_MOST_LABELS, _MOST_VALUES = 40, 4
 _OFF = 0.05  # calibration error of whole label sets from which on the remedy is offered
 _FAR = 3.0  # times the distance of the middle model from the best: farther ones are off the chart
 _DECISIONS = {
@@ -32,26 +33,17 @@ _DECISIONS = {
 }
 
 
-def write_comparison_html(
-    path: Path, summary: TableSummary, comparison: TableComparison, fit_command: str = ""
-) -> None:
-    """Write the report; it appears under its name when it is complete."""
-    write_page(path, comparison_html(summary, comparison, fit_command))
-
-
-def comparison_html(
-    summary: TableSummary, comparison: TableComparison, fit_command: str = ""
-) -> str:
+def comparison_html(comparison: TableComparison, fit_command: str = "") -> str:
     """Return the report as HTML that needs nothing else.
 
     Parameters
     ----------
-    summary : TableSummary
     comparison : TableComparison
     fit_command : str
         How the recommended model is fitted on the command line.
     """
-    name, chosen = Path(summary.path).name, comparison.best
+    summary, chosen = comparison.summary, comparison.best
+    name = Path(summary.path).name
     names = ordered(comparison.results, comparison.measure)
     fit = f"colabel fit {name} --labels … --model {comparison.recommended} -o model.colabel"
     graph = comparison.graph
@@ -75,7 +67,7 @@ def comparison_html(
         all_decisions=_decisions(comparison, names) if len(names) > 1 else [],
         summary=summary,
         n_features=sum(map(len, summary.kinds.values())),
-        seen=_seen(summary),
+        seen=columns_seen(summary),
         label_columns=["label", "#in rows", "#right", "#predicted", "#F1"]
         if comparison.task.space.is_indicator
         else ["label", "values", "#right"],
@@ -191,19 +183,6 @@ def _decisions(comparison: TableComparison, names: Sequence[str]) -> list[list[A
             said = f"{loss} (now)" if loss == now else loss
             rows.append([*first, said, *numbers, _DECISIONS.get(loss, loss)])
     return rows
-
-
-def _seen(summary: TableSummary) -> list[str]:
-    lines = [f"{len(n):,} of kind {kind}: {_few(n)}" for kind, n in summary.kinds.items()]
-    if summary.left_out:
-        reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
-        lines.append(f"{len(reasons):,} left out: {_few(reasons)}")
-    return lines
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _labels(

@@ -566,8 +566,8 @@ def page_graph(graph: Mapping[str, Any]) -> dict[str, Any]:
     sizes = [WIDE, NARROW] if lay_out(record, numbers=False).width > NARROW else [NARROW]
     svgs = [Markup(graph_svg(record, s, numbers=False, spoken=spoken)) for s in sizes]
     caption = (
-        "Wide edges: the one label says much of the other once the features are known. Solid: it"
-        " makes it likelier; dashed: less likely."
+        "A wide edge: one label says much about the other once the features are known. Solid: it"
+        " makes the other likelier; dashed: less likely."
     )
     n_lone = len(names) - len({edge[end] for edge in edges for end in ("from", "to")})
     if n_lone:

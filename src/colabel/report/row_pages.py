@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,10 @@ from colabel.models.evidence.record import (
     RowExplanation,
 )
 from colabel.report.graphs import page_graph
-from colabel.report.pages import counted, fixed, page, signed, write_page
+from colabel.report.pages import counted, fixed, page, signed
 from colabel.rules.compiled import Combinations, Node, Tally
 
 _DRAWN = 6  # terms of a label, the others being one; and lines of a table
-
-
-def write_explanation_html(
-    path: str | Path, why: RowExplanation, evidence: FeatureEvidence | None, name: str
-) -> None:
-    """Write the page; it appears under its name when it is complete."""
-    write_page(path, explanation_html(why, evidence, name))
 
 
 def explanation_html(why: RowExplanation, evidence: FeatureEvidence | None, name: str) -> str:
@@ -94,11 +86,6 @@ def _label(evidence: FeatureEvidence, place: int) -> dict[str, Any]:
         "bars": bars,
         "rows": rows if rest else [],
     }
-
-
-def write_exploration_html(path: str | Path, exploration: Exploration, title: str) -> None:
-    """Write the page; it appears under its name when it is complete."""
-    write_page(path, exploration_html(exploration, title))
 
 
 def exploration_html(exploration: Exploration, title: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,21 +10,19 @@ import numpy as np
 from colabel.comparing import MEASURES, Evaluation
 from colabel.core.arrays import Indices
 from colabel.decide import Audit
-from colabel.report.pages import counted, fixed, page, signed, write_page
+from colabel.report.pages import counted, fixed, page, signed
 
 
-def write_audit_html(
-    path: str | Path,
+def audit_html(
     audit: Audit,
     row_numbers: Indices,
     cells: Callable[[int], Sequence[tuple[str, str]]],
     most: int,
-) -> None:
-    """Write a page of the most suspicious labels, row by row; the worst row comes first.
+) -> str:
+    """Return a page of the most suspicious labels, row by row; the worst row comes first.
 
     Parameters
     ----------
-    path : path
     audit : Audit
     row_numbers : (n,)
         Which rows of the table were audited, from 0.
@@ -84,12 +81,11 @@ def write_audit_html(
         "speak most for the correction are named, with what they add to its log-odds. Keys: j next "
         "row, k previous."
     )
-    content = page("audit.html", "audit.js", title="Labels that look wrong", about=about, rows=rows)
-    write_page(path, content)
+    return page("audit.html", "audit.js", title="Labels that look wrong", about=about, rows=rows)
 
 
-def write_evaluation_html(path: str | Path, scores: Evaluation, title: str) -> None:
-    """Write a page of measures, labels and confusions."""
+def evaluation_html(scores: Evaluation, title: str) -> str:
+    """Return a page of measures, labels and confusions."""
     measures = []
     for name, (score, error) in scores.measures.items():
         if score == score:
@@ -111,7 +107,7 @@ def write_evaluation_html(path: str | Path, scores: Evaluation, title: str) -> N
         about += f" {unseen} with a value never seen in training; the log-loss is of the others."
     if scores.coverage is not None:
         about += f" The sets held the true labels in {scores.coverage.value:.1%} of the rows."
-    content = page(
+    return page(
         "evaluation.html",
         title=title,
         about=about,
@@ -119,7 +115,6 @@ def write_evaluation_html(path: str | Path, scores: Evaluation, title: str) -> N
         labels=labels,
         confusions=confusions,
     )
-    write_page(path, content)
 
 
 def _number(value: float, digits: int) -> dict[str, Any]:

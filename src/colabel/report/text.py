@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from colabel.comparing.result import BASELINE, COMPARED, DECIDED_MEASURES
 from colabel.core.progress import columns
+from colabel.report.pages import counted
 
 if TYPE_CHECKING:
     from colabel.comparing import ModelResult, TableComparison
@@ -27,24 +28,21 @@ def show_summary(console: Console, summary: TableSummary) -> None:
     """Print what was seen in a table: rows, columns by kind, labels with their counts, warnings."""
     n_features = sum(map(len, summary.kinds.values()))
     console.print(
-        f"[bold]{escape(summary.path)}[/bold]: {_counted(summary.n_rows, 'row')}, "
-        f"{_counted(n_features, 'sparse feature' if summary.is_sparse else 'feature')}, "
-        f"{_counted(len(summary.labels), 'label')}",
+        f"[bold]{escape(summary.path)}[/bold]: {counted(summary.n_rows, 'row')}, "
+        f"{counted(n_features, 'sparse feature' if summary.is_sparse else 'feature')}, "
+        f"{counted(len(summary.labels), 'label')}",
         soft_wrap=True,
     )
-    for kind, names in summary.kinds.items():
-        console.print(f"  {len(names):,} of kind {kind}: {escape(_few(names))}")
-    if summary.left_out:
-        reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
-        console.print(f"  {len(reasons):,} left out: {escape(_few(reasons))}")
+    for line in columns_seen(summary):
+        console.print(f"  {escape(line)}")
     if summary.missing_share:
         console.print(f"  {100 * summary.missing_share:.1f} % of the features' cells are empty")
     for label in summary.labels[:_MOST_LABELS]:
         if set(label.counts) <= {"0", "1"}:
             ones, total = label.counts.get("1", 0), max(1, sum(label.counts.values()))
-            said = f"in {_counted(ones, 'row')} ({100 * ones / total:.0f} %)"
+            said = f"in {counted(ones, 'row')} ({100 * ones / total:.0f} %)"
         else:
-            said = _few([f"{value} {count:,}" for value, count in label.counts.items()])
+            said = few([f"{value} {count:,}" for value, count in label.counts.items()])
         console.print(f"  label {escape(label.name)}: {escape(said)}")
     if len(summary.labels) > _MOST_LABELS:
         console.print(f"  and {len(summary.labels) - _MOST_LABELS:,} more labels")
@@ -54,11 +52,21 @@ def show_summary(console: Console, summary: TableSummary) -> None:
         console.print(f"  [yellow]![/yellow] {escape(sentence)}")
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+def columns_seen(summary: TableSummary) -> list[str]:
+    """Write which columns a table has, by kind, and which are left out."""
+    lines = [f"{len(n):,} of kind {kind}: {few(n)}" for kind, n in summary.kinds.items()]
+    if summary.left_out:
+        reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
+        lines.append(f"{len(reasons):,} left out: {few(reasons)}")
+    return lines
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
+    """Write the first of some names.
+
+    >>> few(list("abcdefg"))
+    'a, b, c, d, e, f, …'
+    """
     return ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
 
 
@@ -88,18 +96,31 @@ def show_scores(
     console.print(table)
 
 
+def show_table(
+    console: Console, title: str, titles: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """Print a table of names, which are no markup, below its title."""
+    table = columns(*titles)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(f"\n{title}\n")
+    console.print(table)
+
+
 def show_decisions(console: Console, comparison: TableComparison) -> None:
     """Print the figures of the recommended model under each decision."""
     result, now = comparison.best, comparison.decided_by
     if len(result.decisions) < 2:
         return
-    console.print(f"\n[bold]{comparison.recommended}[/bold], by decision\n")
-    table = columns("decision", *(f">{COMPARED[name].title}" for name in DECIDED_MEASURES))
-    for loss in result.decisions:
-        means = [result.decided_mean(loss, name) for name in DECIDED_MEASURES]
-        cells = [COMPARED[m].written(mean) for m, mean in zip(DECIDED_MEASURES, means, strict=True)]
-        table.add_row(loss + (" (now)" if loss == now else ""), *cells)
-    console.print(table)
+    rows = [
+        (
+            loss + " (now)" * (loss == now),
+            *(COMPARED[m].written(result.decided_mean(loss, m)) for m in DECIDED_MEASURES),
+        )
+        for loss in result.decisions
+    ]
+    titles = ["decision", *(f">{COMPARED[name].title}" for name in DECIDED_MEASURES)]
+    show_table(console, f"[bold]{comparison.recommended}[/bold], by decision", titles, rows)
 
 
 def label_sets(why: RowExplanation) -> Table:
@@ -134,12 +155,12 @@ def show_lifts(console: Console, why: RowExplanation) -> None:
     """Print which labels of the answer are more probable together than each alone suggests."""
     if not why.lifts:
         return
-    console.print("\n[bold]Labels that go together[/bold]\n")
-    table = columns("together", ">times as probable as if independent")
-    for pair in why.lifts[:_MOST]:
-        names = " and ".join(why.value(i, why.best.codes[i]) for i in pair.labels)
-        table.add_row(escape(names), f"{pair.lift:.2f}")
-    console.print(table)
+    rows = [
+        (" and ".join(why.value(i, why.best.codes[i]) for i in pair.labels), f"{pair.lift:.2f}")
+        for pair in why.lifts[:_MOST]
+    ]
+    titles = ("together", ">times as probable as if independent")
+    show_table(console, "[bold]Labels that go together[/bold]", titles, rows)
 
 
 def show_evidence(console: Console, evidence: FeatureEvidence, *, quiet: bool) -> None:
@@ -173,13 +194,14 @@ def show_counterfactuals(console: Console, why: RowExplanation, most: int = _MOS
     """Print what becomes of the answer if one label is known."""
     if not why.counterfactuals or len(why.alone) == 1:
         return
-    console.print("\n[bold]If one label were known[/bold], most change expected first\n")
-    table = columns("known", ">P of that", "then the answer is", ">P then")
-    for one in why.counterfactuals[:most]:
-        table.add_row(
-            escape(why.value(one.label, one.value)),
+    rows = [
+        (
+            why.value(one.label, one.value),
             f"{one.prob:.3f}",
-            escape(why.named(one.answer.codes)),
+            why.named(one.answer.codes),
             f"{one.answer.prob:.3f}",
         )
-    console.print(table)
+        for one in why.counterfactuals[:most]
+    ]
+    title = "[bold]If one label were known[/bold], most change expected first"
+    show_table(console, title, ("known", ">P of that", "then the answer is", ">P then"), rows)

@@ -313,7 +313,7 @@ class ProbabilisticClassifierChain(ChainModel):
 class EnsembleOfChains(Chained):
     r"""A mixture of classifier chains in random orders.
 
-    Take it where the order of a single chain would matter too much. Cost: low.
+    Take it where the order of a single chain would matter too much. Cost: medium.
 
     .. math:: P(y \mid x) = \frac{1}{M} \sum_m P_m(y \mid x)
 

@@ -175,7 +175,7 @@ TARGETS: tuple[Target, ...] = get_args(Target)
 class JointForest(JointClassifier):
     r"""A forest whose leaves hold label vectors, mixed with smoother views of them.
 
-    Take it where features act in thresholds, are unscaled or missing. Cost: high.
+    Take it where features act in thresholds, are unscaled or missing. Cost: medium.
 
     A row x ends in one leaf of each of T trees. The label vectors of the training rows there are a
     distribution over vectors,

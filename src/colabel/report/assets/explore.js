@@ -13,6 +13,8 @@
   const SETS = 12;
   const BAND = 0.002; // bounds closer than this are not drawn
   const state = { row: 0, other: -1, known: new Map(), all: false, order: [], open: true };
+  // many cells would push the labels off a narrow screen
+  state.open = matchMedia("(min-width: 64rem)").matches || rows[0].cells.length <= 8;
 
   for (const row of rows) {
     row.codes = row.sets.map((set) => {
@@ -229,7 +231,7 @@
       const body = row.cells.map(([name, value]) =>
         make("tr", {}, make("th", { scope: "row" }, ...nameParts(name)), make("td", { className: "text", text: value })));
       return make("details", { open: state.open },
-        make("summary", { text: `What ${row.name} holds` }),
+        make("summary", { text: `Cells of ${row.name}` }),
         make("div", { className: "scroll", tabIndex: 0 },
           make("table", { className: "cells" }, make("tbody", {}, ...body))));
     });
