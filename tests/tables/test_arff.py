@@ -203,10 +203,11 @@ def test_other_refusals(write, labels, drop, word):
     assert read_dataset(write(DENSE_HEAD + "1,a,0\n2,b,1\n"), 2).label_names == ("x", "s")
 
 
-def test_one_hot_bomb_is_refused(write, monkeypatch):
-    monkeypatch.setattr("colabel.datasets.loading._MOST_CELLS", 1000)
-    head = "@relation r\n" + "".join(f"@attribute a{i} {{u,v,w}}\n" for i in range(50))
-    path = write(head + "@attribute x real\n@attribute y {0,1}\n@data\n" + "{50 1}\n{}\n" * 10)
+def test_one_hot_bomb_is_refused(write):
+    """A hundred kilobytes would become 51 million cells."""
+    head = "@relation r\n" + "".join(f"@attribute a{i} {{u,v,w}}\n" for i in range(1000))
+    rows = "{1000 1}\n{}\n" * 8500
+    path = write(head + "@attribute x real\n@attribute y {0,1}\n@data\n" + rows)
     with pytest.raises(TableError, match=r"would each become a column.*drop="):
         read_dataset(path, labels=-1)
 

@@ -77,8 +77,7 @@ def of_blocks(table):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 @pytest.mark.parametrize("cuts", [[], [1], [40, 41, 90], [75]])
-def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
-    monkeypatch.setattr("colabel.tables.reading._MOST_ROWS", 17)
+def test_prepared_as_in_memory(tmp_path, rows, cuts, ending):
     (whole,) = write(tmp_path, rows, [], ending)
     data = load_table(request(whole))
     preprocessor = TableModel.fit(
@@ -87,7 +86,8 @@ def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
     (tmp_path / "parts").mkdir()
     (tmp_path / "scratch").mkdir()
     parts = write(tmp_path / "parts", rows, cuts, ending)
-    found = prepare_parts(request(whole), parts, tmp_path / "scratch", block_values=400)
+    scratch = tmp_path / "scratch"
+    found = prepare_parts(request(whole), parts, scratch, block_values=400, n_rows=17)
     X, Y = of_blocks(found)
     expected = preprocessor.transform(data.features)
     expected = expected.toarray() if sparse.issparse(expected) else expected

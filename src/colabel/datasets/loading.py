@@ -26,7 +26,7 @@ from colabel.tables.source import PLAIN, FilePath
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from colabel.tables.frame import Features
+    from colabel.tables.source import Features
 
 _MOST_CELLS = 50_000_000  # that one-hot coding may add to a table: 400 MB of numbers
 OPENML = {
@@ -208,18 +208,19 @@ def _encoded(
     frame: Frame, path: Path | str, *, in_order: bool = True
 ) -> tuple[Any, tuple[str, ...]]:
     """Return numbers as they are and texts by a 0/1 column for each value, and their names."""
+    n_cells = 0
+    for name, column in frame.texts.items():
+        n_values = len(column.dictionary)
+        n_cells += len(frame) * n_values
+        if n_cells > _MOST_CELLS or n_values > max(30, len(frame) // 2):
+            raise TableError(
+                f"The column {name!r} of {path} has {n_values} different values in {len(frame)} "
+                f"rows, which would each become a column: leave it out with drop=[{name!r}]."
+            )
     blocks: list[Any] = [frame.numbers]
     names = list(frame.number_names)
-    n_cells = 0
     for name in frame.texts:
         values, codes = frame.coded(name)
-        n_cells += len(frame) * len(values)
-        if n_cells > _MOST_CELLS or len(values) > max(30, len(frame) // 2):
-            raise TableError(
-                f"The column {name!r} of {path} has {len(values)} different values in "
-                f"{len(frame)} rows, which would each become a column: leave it out with "
-                f"drop=[{name!r}]."
-            )
         order = range(len(values)) if in_order else np.argsort(np.array(values, dtype=object))
         block = (codes[:, None] == np.asarray(order)).astype(np.float64)
         block[codes < 0] = np.nan

@@ -10,9 +10,8 @@ whole. Mean and squared deviations of two groups of rows are added as by Chan, G
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -24,8 +23,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.schema import stored
-from colabel.tables.frame import Frame
-from colabel.tables.source import TableError, added
+from colabel.tables.source import Frame, TableError, added
 
 Kind = Literal["number", "category", "text", "date"]
 
@@ -206,6 +204,7 @@ class TextStatistics:
         return cls(len(codes), int(times.sum()), few, n_words, all_dates, dates)
 
     def __add__(self, other: TextStatistics) -> TextStatistics:
+        forms = self.dates.keys() & other.dates.keys()
         both = None
         if self.counts is not None and other.counts is not None:
             both = Counter(self.counts) + Counter(other.counts)
@@ -216,11 +215,7 @@ class TextStatistics:
             both,
             self.n_words + other.n_words,
             self.all_dates and other.all_dates,
-            {
-                form: own + other.dates[form]
-                for form, own in self.dates.items()
-                if form in other.dates
-            },
+            {form: self.dates[form] + other.dates[form] for form in forms},
         )
 
     @property
@@ -253,19 +248,14 @@ class TextStatistics:
         return f"has {many} different values in {self.n_known} rows"
 
 
-@cache
-def _analyzer() -> Callable[[str], list[str]]:
-    # what a word is: two or more letters or digits, without accents, in small letters
-    words: Callable[[str], list[str]] = CountVectorizer(strip_accents="unicode").build_analyzer()
-    return words
-
-
 def count_words(values: list[str], codes: Indices) -> Counter[str]:
     """Count in how many rows each word is; texts are given by the places (n,) of their values."""
+    # a word is two or more letters or digits, without accents, in small letters
+    words = CountVectorizer(strip_accents="unicode").build_analyzer()
     n_rows = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
     rows = Counter[str]()
     for text, n in zip(values, n_rows, strict=True):
-        rows.update(dict.fromkeys(_analyzer()(text) if n else (), n))
+        rows.update(dict.fromkeys(words(text) if n else (), n))
     return rows
 
 

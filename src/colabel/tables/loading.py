@@ -17,9 +17,8 @@ from colabel.core.arrays import Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables import table_labels
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
-from colabel.tables.frame import Frame
 from colabel.tables.reading import open_table, read_chunks, read_frame
-from colabel.tables.source import ReadingOptions, Source, TableError
+from colabel.tables.source import Frame, ReadingOptions, Source, TableError
 
 _MOST_LIKELY = 12  # different values of a column that may be a label
 _RARE = 10  # rows; below this a label can hardly be learned, nor its score trusted

@@ -36,8 +36,7 @@ from colabel.tables.columns import (
     count_words,
     date_numbers,
 )
-from colabel.tables.frame import Frame
-from colabel.tables.source import TableError, written_value
+from colabel.tables.source import Frame, TableError, written_value
 from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from colabel.labels import LabelSpace
     from colabel.models.evidence.record import FeatureEvidence
     from colabel.models.label_graph import LabelGraph
-    from colabel.tables.frame import Features
+    from colabel.tables.source import Features
     from colabel.tables.streaming import PreparedTable
 
 _FAR = schema.Between(
@@ -516,8 +515,14 @@ class TableModel:
         """Learn the preprocessing and a clone of the model from the rows of a frame."""
         preprocessor = Preprocessor(choice.used).fit(frame)
         fresh = clone(model)
-        if preprocessor.is_sparse_:
-            _check_takes_sparse(fresh)
+        base = getattr(model_inside(fresh), "estimator", None)
+        takes_sparse = not isinstance(base, ClassifierMixin) or get_tags(base).input_tags.sparse
+        if preprocessor.is_sparse_ and not takes_sparse:
+            raise TableError(
+                f"{type(base).__name__} takes no sparse features, which columns of text and of many"
+                " categories become: leave such columns out (--drop), or choose an estimator that "
+                "does, such as forest or nb."
+            )
         arguments = fit_arguments(fresh, labels.names, weight)
         fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **arguments)
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
@@ -605,15 +610,4 @@ class TableModel:
             f"TableModel({title_of(self.model)}: {counted(len(self.columns), 'column')}, "
             f"{counted(len(self.label_names_), 'label')}, fitted to "
             f"{counted(self.n_rows, 'row')})"
-        )
-
-
-def _check_takes_sparse(model: Any) -> None:
-    """Refuse a model whose `estimator` does not take sparse features."""
-    base = getattr(model_inside(model), "estimator", None)
-    if isinstance(base, ClassifierMixin) and not get_tags(base).input_tags.sparse:
-        raise TableError(
-            f"{type(base).__name__} takes no sparse features, which columns of text and of many "
-            "categories become: leave such columns out (--drop), or choose an estimator that does,"
-            " such as forest or nb."
         )

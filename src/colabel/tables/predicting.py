@@ -35,10 +35,9 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT
 from colabel.models.around import ConformalSets
 from colabel.models.wrapped import model_inside
-from colabel.tables.frame import Frame, Storage, as_numbers
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
-from colabel.tables.source import Source, TableError, state_of
+from colabel.tables.source import Frame, Source, Storage, TableError, as_numbers, state_of
 from colabel.tables.table_labels import expanded, match_columns, split_tags
 
 _NO_LABEL = "no label"

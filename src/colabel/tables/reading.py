@@ -29,23 +29,19 @@ from scipy import sparse
 from colabel.core.arrays import Indices
 from colabel.core.lazy import require
 from colabel.tables.arff import ArffSource
-from colabel.tables.frame import (
+from colabel.tables.source import (
     LARGEST,
     PATTERNS,
-    Frame,
-    Storage,
-    as_numbers,
-    storage_of_type,
-    text_array,
-)
-from colabel.tables.source import (
     PLAIN,
     Count,
     FilePath,
+    Frame,
     ReadingOptions,
     Seen,
     Source,
+    Storage,
     TableError,
+    as_numbers,
     first_repeat,
     ignore,
     listed,
@@ -54,6 +50,8 @@ from colabel.tables.source import (
     open_blocks,
     shown,
     storage_of,
+    storage_of_type,
+    text_array,
 )
 
 # Values held at once while a table is streamed: about eight megabytes of numbers.

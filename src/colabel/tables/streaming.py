@@ -22,11 +22,19 @@ from scipy import sparse
 
 from colabel.core.lazy import require
 from colabel.tables.columns import ColumnChoice, ColumnStatistics
-from colabel.tables.frame import Frame, Storage
 from colabel.tables.loading import TableRequest, TableSummary, check_rows, count_vectors, summary_of
 from colabel.tables.model import Preprocessor
 from colabel.tables.reading import CsvSource, open_table, read_chunks
-from colabel.tables.source import Count, TableError, added, ignore, state_of, storage_of
+from colabel.tables.source import (
+    Count,
+    Frame,
+    Storage,
+    TableError,
+    added,
+    ignore,
+    state_of,
+    storage_of,
+)
 from colabel.tables.table_labels import LabelReader, LabelSource, LabelStatistics, is_labelled
 
 # Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
@@ -62,18 +70,22 @@ class PartReader:
         Columns, and how they are read.
     states : {part: (size, time of the last change)}
         As they were when they were first looked at.
+    n_rows : int, optional
+        Rows that are read at a time; see `read_chunks`.
     """
 
     request: TableRequest
     storage: Mapping[str, Storage]
     states: Mapping[Path, tuple[int, int]]
+    n_rows: int | None = None
 
     def frames(
         self, part: Path, count: Count, labels: LabelSource | None = None
     ) -> Iterator[Frame]:
         """Give the rows of a part, some at a time; with `labels`, those with a known label."""
         self._require_unchanged(part)
-        for frame in read_chunks(open_table(part, self.request.options), self.storage):
+        source = open_table(part, self.request.options)
+        for frame in read_chunks(source, self.storage, self.n_rows):
             known = is_labelled(frame, labels) if labels else np.ones(len(frame), dtype=bool)
             if known.any():
                 yield frame if known.all() else frame.rows(np.flatnonzero(known))
@@ -158,6 +170,7 @@ def prepare_parts(
     scratch: Path,
     run: RunsParts = one_by_one,
     block_values: int = BLOCK_VALUES,
+    n_rows: int | None = None,
 ) -> PreparedTable:
     """Read a table in parts a few times: decide what its columns are, and prepare its rows.
 
@@ -176,6 +189,8 @@ def prepare_parts(
         Runs each pass; see `RunsParts`.
     block_values : int
         Numbers of a block of prepared rows.
+    n_rows : int, optional
+        Rows that are read at a time; see `read_chunks`.
     """
     request = request.resolved(open_table(parts[0], request.options))
     first = open_table(parts[0], request.options)
@@ -194,7 +209,7 @@ def prepare_parts(
     storage = storage_of(reduce(added, (seen for seen, _ in looked)), request.options.as_text)
     request.features(Frame.of({name: [0.0] for name in storage}))
     states = {part: state for part, (_, state) in zip(parts, looked, strict=True)}
-    reader = PartReader(request, storage, states)
+    reader = PartReader(request, storage, states, n_rows)
     (counts,) = run("counting", partial(_count, reader), parts, added)
     labels = request.reader(counts["labels"])
     # with tags, a row without any is a label set too

@@ -24,8 +24,7 @@ from colabel.core.schema import stored
 from colabel.labels import MISSING, SEPARATORS, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT, object_array
 from colabel.labels.space import written_list
-from colabel.tables.frame import Frame, as_numbers
-from colabel.tables.source import TableError, first_repeat, listed
+from colabel.tables.source import Frame, TableError, as_numbers, first_repeat, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
