@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from colabel.datasets import read_dataset
-from colabel.tables import ReadingOptions, TableError, open_table, read_chunks, read_frame
+from colabel.tables import (
+    ReadingOptions,
+    TableError,
+    TableRequest,
+    load_table,
+    open_table,
+    read_chunks,
+    read_frame,
+)
 
 HEAD = """% a comment
 @RELATION  "odd name"
@@ -256,23 +264,33 @@ def test_damaged_files_never_raise_anything_else(tmp_path_factory, body, edits, 
     assert str(path) in message
 
 
-class TestMeka:
-    def _text(self, relation):
-        return (
-            f"@relation {relation}\n@attribute a {{0,1}}\n@attribute b {{0,1}}\n"
-            "@attribute c numeric\n@data\n1,0,1\n0,1,0\n"
-        )
+MEKA = """@relation {}
+@attribute a {{0,1}}
+@attribute b {{0,1}}
+@attribute c {{0,1}}
+@data
+1,0,1
+1,1,0
+0,1,1
+"""
 
-    def test_first_and_last(self, write):
-        first = read_dataset(write(self._text("'set: -C 2 -split 5'")))
-        assert (first.name, first.label_names) == ("file", ("a", "b"))
-        last = read_dataset(write(self._text("'set: -C -1'")))
-        assert last.label_names == ("c",)
 
-    @pytest.mark.parametrize("relation", ["plain", "'a: -C 0'", "'a: -C 3'", "'a: -C x'"])
-    def test_refuses(self, write, relation):
+@pytest.mark.parametrize(
+    ("relation", "names"), [("'set: -C 2 -split 5'", ("a", "b")), ("'set: -C -1'", ("c",))]
+)
+def test_a_meka_file_says_its_labels(write, relation, names):
+    path = write(MEKA.format(relation))
+    assert read_dataset(path).label_names == names
+    assert load_table(TableRequest(path, [])).labels.names == names
+    assert load_table(TableRequest(path, ["b"])).labels.names == ("b",)
+
+
+@pytest.mark.parametrize("relation", ["plain", "'a: -C 0'", "'a: -C 3'", "'a: -C x'", "'a: -X 2'"])
+def test_a_relation_that_names_no_labels(write, relation):
+    path = write(MEKA.format(relation))
+    for read in (read_dataset, lambda path: load_table(TableRequest(path, []))):
         with pytest.raises(TableError, match="No label is named"):
-            read_dataset(write(self._text(relation)))
+            read(path)
 
 
 class TestMulan:

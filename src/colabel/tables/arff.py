@@ -1,6 +1,6 @@
 """ARFF files, dense or sparse, as a source of frames.
 
-The cells of a few thousand rows are collected and turned into numbers and codes all at once.
+The cells of a few thousand rows are converted to numbers and codes as one array.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from colabel.tables.source import (
     text_array,
 )
 
-_CHARACTERS = 1 << 22  # of rows that are held at once
+_CHARACTERS = 1 << 22  # of a block of rows
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NAME = re.compile(rf"\s*({_QUOTED}|[^\s{{]+|\S+)\s*(.*)", re.DOTALL)
 # A value, in sparse rows after an index. Both alternatives run to a comma or the end, so no input
@@ -55,7 +55,7 @@ _KINDS |= {kind: kind for kind in ("numeric", "string", "date")}
 _WORDS = {"no": 0.0, "yes": 1.0, "false": 0.0, "true": 1.0}
 
 Line = tuple[int, str]
-"""The number of a line, and what stands there."""
+"""The number of a line, and its text."""
 
 Cells = tuple[Any, Indices, Indices]
 """Texts of the cells of rows, null where missing; their columns; their rows."""
@@ -71,7 +71,7 @@ class Attribute:
 
     @property
     def numbers(self) -> Array | None:
-        """The numbers that two values stand for, such as {0,1} and {NO,YES}; None if for none."""
+        """The numbers that two values mean, such as {0,1} and {NO,YES}; None if they mean none."""
         if not 0 < len(self.values) <= 2:
             return None
         if all(map(_NUMBER.fullmatch, self.values)):
@@ -81,7 +81,7 @@ class Attribute:
 
     @property
     def is_number(self) -> bool:
-        """Whether it fills one column of numbers: numeric, two numbers, or two words."""
+        """Whether it is one column of numbers: numeric, two numbers, or two words."""
         return self.kind == "numeric" or self.numbers is not None
 
 
@@ -109,7 +109,7 @@ class ArffSource(Source):
 
     @property
     def labels(self) -> Sequence[str]:  # type: ignore[override]
-        """Names of the labels that the relation counts as MEKA does, by -C n; none if not."""
+        """Names of the labels that the relation declares in the style of MEKA, by -C n."""
         counted = _LABEL_COUNT.search(self.relation)
         n_labels = int(counted[1]) if counted else 0
         if not 1 <= abs(n_labels) < len(self.attributes):
@@ -117,7 +117,7 @@ class ArffSource(Source):
         return self.names[:n_labels] if n_labels > 0 else self.names[n_labels:]
 
     def seen(self, count: Count = ignore) -> dict[str, Seen]:
-        """Return what the header declares: two numbers or yes and no are a number."""
+        """Return what the header declares; two numbers, or yes and no, count as a number."""
         return {a.name: Seen(1, not a.is_number) for a in self.attributes}
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:

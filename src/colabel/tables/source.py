@@ -68,11 +68,11 @@ class ReadingOptions:
 
 
 PLAIN = ReadingOptions()
-"""How a file is read of which nothing is said."""
+"""The default options."""
 
 
 def no_file(path: FilePath) -> TableError:
-    """Return the error for a file that is not there; one whose name differs by case is named."""
+    """Return the error for a missing file, with the name of one that differs by case only."""
     file = Path(path)
     alike = []
     if file.parent.is_dir():
@@ -115,7 +115,7 @@ def listed(names: Sequence[str], limit: int = 6) -> str:
 
 
 def first_repeat(names: Sequence[str]) -> str | None:
-    """Return the first name that has stood before, in one pass however long the list is."""
+    """Return the first repeated name of a list, in linear time."""
     seen: set[str] = set()
     return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
@@ -124,8 +124,7 @@ def first_repeat(names: Sequence[str]) -> str | None:
 def open_text(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
     """Open a text file, gzip-compressed when its name ends in .gz; UTF-16 is recognised.
 
-    What goes wrong while reading (no such file, wrong encoding, broken compression) comes out as
-    a TableError that names the file.
+    A missing file, a wrong encoding or broken compression raises a TableError that names the file.
     """
     codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
     try:
@@ -164,10 +163,10 @@ Returns the lines, none at the end of the file, and how many came before them.
 
 @contextmanager
 def open_blocks(path: Path, encoding: str = "utf-8", quote: bytes = b"") -> Iterator[Take]:
-    """Open a text file to be read a block of lines at a time, as UTF-8 with plain ends of lines.
+    r"""Open a text file to read it in blocks of lines, as UTF-8 with "\n" as the end of a line.
 
-    A long file is not cut into lines that need not be known one by one, and one that is UTF-8 is
-    not decoded. No block ends within quotes, where a value may run over several lines.
+    A block is not cut into its lines, and a file in UTF-8 is not decoded. No block ends within
+    quotes, where a value may span several lines.
     """
     with open_text(path, encoding) as text:
         raw: Any = text.buffer
@@ -217,10 +216,10 @@ Storage: TypeAlias = Literal["number", "text"]
 """How a column is held."""
 
 Texts: TypeAlias = "pa.DictionaryArray"
-"""Strings by their places in a list of the different ones; null where missing."""
+"""Strings as indices into a list of distinct ones; null where missing."""
 
 LARGEST = 1e100
-"""Beyond this, squares overflow while columns are scaled."""
+"""The squares of larger numbers may overflow when columns are scaled."""
 
 
 BLANKS = " '’\u00a0\u202f"  # between thousands, whatever the decimal is
@@ -239,7 +238,7 @@ PATTERNS = {
     ",": _pattern(",", "."),
     "": rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}",
 }
-"""Regular expressions of numbers by what stands before the fraction; "" for a plain point."""
+"""Regular expressions of numbers by decimal separator; "" for a point without thousands."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -309,7 +308,7 @@ class Frame:
         as_text: Iterable[str] = (),
         missing: Iterable[str] | None = None,
     ) -> Frame:
-        """Make a frame of Arrow arrays, by their types; see `text_array`."""
+        """Make a frame of Arrow arrays, according to their types; see `text_array`."""
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise TableError(f"The columns have {sorted(lengths)} rows: give them all as many.")
@@ -363,7 +362,7 @@ class Frame:
         return f"Frame({self.n_rows} row{'s' * (self.n_rows != 1)}: {kinds})"
 
     def coded(self, name: str) -> tuple[list[str], Indices]:
-        """Return the different texts of a column and the place (n_rows,) of each, -1 if missing."""
+        """Return the distinct texts of a column and the codes (n_rows,) of rows, -1 if missing."""
         column = self._text(name)
         codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return column.dictionary.to_pylist(), codes.astype(np.intp)
@@ -406,13 +405,13 @@ class Frame:
         return self.held(*([name for name in names if name not in gone] for names in own))
 
     def held(self, numbers: Sequence[str], texts: Sequence[str]) -> Frame:
-        """Return some of the columns, held as numbers or as texts."""
+        """Return some of the columns, as numbers or as texts."""
         block, columns = self.block(numbers), {name: self._text(name) for name in texts}
         return Frame(block, tuple(numbers), columns)
 
     @classmethod
     def stacked(cls, frames: Sequence[Frame]) -> Frame:
-        """Put frames of the same columns below each other."""
+        """Concatenate the rows of frames with the same columns."""
         first = frames[0]
         if len(frames) == 1:
             return first
@@ -430,7 +429,7 @@ class Frame:
 
 
 def storage_of_type(kind: Any) -> Storage | None:
-    """How an Arrow type is held; None if it is neither a number nor a text."""
+    """Return how an Arrow type is held; None if it is neither a number nor a text."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     types = pa.types
@@ -446,8 +445,9 @@ def storage_of_type(kind: Any) -> Storage | None:
 def text_array(column: Any, missing: Iterable[str] | None = None) -> Texts:
     """Return any Arrow array as texts; empty ones are null.
 
-    With `missing`, blanks around a text do not count, and those in it, in small letters, are null.
-    Whole numbers have no fraction, booleans are True and False, lists are those of JSON.
+    With `missing`, blanks around a text are removed, and texts that are in it when written in lower
+    case become null. Whole numbers are written without a fraction, booleans as True and False,
+    lists as JSON.
     """
     if isinstance(column, pa.ChunkedArray):
         if pa.types.is_dictionary(column.type):
@@ -474,7 +474,7 @@ def text_array(column: Any, missing: Iterable[str] | None = None) -> Texts:
 
 
 def as_numbers(cells: Any, missing: Iterable[str], decimal: str = "") -> tuple[Array, Flags]:
-    """Return cells (n,) as numbers, NaN where missing, and which of them are neither."""
+    """Return cells (n,) as numbers, NaN where missing, and flags of those that are neither."""
     cells = pc.utf8_trim_whitespace(cells)
     gone = pc.is_in(pc.utf8_lower(cells), pa.array(sorted(missing), "string"))
     good = pc.and_not(pc.match_substring_regex(cells, rf"^(?:{PATTERNS[decimal]})$"), gone)
@@ -490,7 +490,7 @@ def as_numbers(cells: Any, missing: Iterable[str], decimal: str = "") -> tuple[A
 
 
 def _as_arrow(column: Any) -> Any:
-    """Return a column of any library as an Arrow array; what is of several types as texts."""
+    """Return a column of any library as an Arrow array; values of mixed types become texts."""
     if isinstance(column, nw.Series):
         try:
             return column.to_arrow()
@@ -504,7 +504,7 @@ def _as_arrow(column: Any) -> Any:
 
 
 Count = Callable[[int], None]
-"""Is told how many rows were read since it was called last."""
+"""Receives the number of rows read since its last call."""
 
 
 def ignore(n_rows: int) -> None:
@@ -513,9 +513,9 @@ def ignore(n_rows: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a column was seen to hold: values, those that are no number, and the first of these.
+    """Numbers of values in a column and of those that are not numbers, and the first of these.
 
-    A file that says the type of its columns counts as one value, and names no place.
+    A column whose type the file declares counts as one value, without a place.
     """
 
     n_values: int
@@ -528,15 +528,15 @@ class Seen:
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Add, name by name, what was counted in two groups of rows; one may lack some names."""
+    """Add the counts of two groups of rows by name; one group may lack some names."""
     return {**one, **other, **{n: own + other[n] for n, own in one.items() if n in other}}
 
 
 def storage_of(seen: Mapping[str, Seen], as_text: Container[str] = ()) -> dict[str, Storage]:
-    """How columns are best held: those of `as_text` as texts.
+    """Return how to hold each column: as numbers, or as text if it is in `as_text` or holds any.
 
-    Where at least half of the values are numbers and others are not, it may be a typing
-    mistake or a code, and only the user knows: an error.
+    If at least half of the values are numbers and the others are not, these may be mistakes or
+    codes. Only the user knows, so it is an error.
     """
     for name, own in seen.items():
         n_values, n_odd, odd = own.n_values, own.n_odd, own.odd
@@ -569,7 +569,7 @@ class Source:
     as_text : frozenset of str
         Columns that are text even if they hold only numbers.
     labels : sequence of str
-        The columns that the file itself says to be labels.
+        The columns that the file itself declares as labels.
     """
 
     path: Path
@@ -582,7 +582,7 @@ class Source:
         raise NotImplementedError
 
     def storage(self) -> dict[str, Storage]:
-        """Return the columns, and how each is best held."""
+        """Return the columns, and how to hold each."""
         return storage_of(self.seen(), self.as_text)
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
