@@ -262,8 +262,8 @@ def load(name: str) -> Dataset:
         found = fetch_openml(data_id=OPENML[name], as_frame=False, parser="liac-arff")
     except OSError as error:
         raise TableError(
-            f"{name!r} could not be fetched from OpenML: {str(error).rstrip('.')}. Try again with a "
-            "connection to the internet."
+            f"{name!r} could not be fetched from OpenML: {str(error).rstrip('.')}. Try again with "
+            "a connection to the internet."
         ) from error
     kept = [j for j, column in enumerate(found.feature_names) if column != "protein"]  # an id
     X: Any = sparse.csr_array(found.data) if is_sparse(found.data) else found.data

@@ -565,7 +565,7 @@ class TableModel:
     def feature_evidence(
         self, frame: Any, row: int = 0, *, background: Any = None, **options: Any
     ) -> FeatureEvidence:
-        """Return the columns, words and other labels that speak for and against each label of a row.
+        """Return what speaks for each label of a row: columns, words and other labels.
 
         Parameters
         ----------

@@ -152,8 +152,8 @@ class Predictor:
         set_1, p_set_1, set_2, ...; with a coverage also
 
         - n_sets: number of listed label sets; sets: these sets, joined by " | ";
-        - sets_listed: "all", or "not listed within K" if there are more sets than the limit, so that
-          the true one may be missing from the list;
+        - sets_listed: "all", or "not listed within K" if there are more sets than the limit, so
+          that the true one may be missing from the list;
         - sure_<label>: yes, no or unsure; with the given probability, all labels of a row that are
           not unsure are right.
         """
@@ -527,7 +527,7 @@ def answers_written(
                 texts = [f.name for f in answers.schema if pa.types.is_dictionary(f.type)]
                 plain = [f.with_type(pa.string()) if f.name in texts else f for f in answers.schema]
                 if writer is None:
-                    # probabilities and numbers of rows do not repeat, so a dictionary would cost time
+                    # a dictionary of probabilities or numbers of rows would cost time
                     options = {"use_dictionary": texts}
                     writer = parquet.ParquetWriter(part, pa.schema(plain), **options)
                     stack.callback(writer.close)
