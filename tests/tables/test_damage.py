@@ -12,15 +12,12 @@ import pytest
 import colabel
 from colabel.saving import ModelFileError
 from colabel.tables import (
-    MODEL_NAMES,
-    Frame,
     TableError,
     TableModel,
     TableRequest,
-    choose_columns,
     load_table,
-    read_labels,
     summarise,
+    table_of,
 )
 
 CSV = "size,weight,colour,tag_a,tag_b\n" + "".join(
@@ -69,14 +66,10 @@ def test_damaged_tables(tmp_path, name):
 
 
 def test_damaged_models(tmp_path):
-    frame = Frame.of({"size": [1, 2, 3, 4] * 5, "tags": ["a", "a;b", "b", "c"] * 5})
-    features = frame.without(["tags"])
-    model = TableModel.fit(
-        colabel.CTBN(C=1.0, random_state=0),
-        features,
-        choose_columns(features),
-        read_labels(frame, ["tags"]),
-    )
+    columns = {"size": [1, 2, 3, 4] * 5, "tags": ["a", "a;b", "b", "c"] * 5}
+    data = table_of(columns, "tags")
+    estimator = colabel.CTBN(C=1.0, random_state=0)
+    model = TableModel.fit(estimator, data.features, data.choice, data.labels)
     file = tmp_path / "m.colabel"
     colabel.save(model, file)
     whole = file.read_bytes()
@@ -96,18 +89,7 @@ def test_damaged_models(tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                colabel.load(file).predict(features)
+                colabel.load(file).predict(columns)
             except (ModelFileError, ValueError):
                 n_refused += 1
     assert n_refused > 30
-
-
-def test_every_model_has_a_name():
-    exported = {
-        value
-        for value in (getattr(colabel, name) for name in colabel.__all__)
-        if isinstance(value, type) and issubclass(value, colabel.models.JointClassifier)
-    }
-    # these are put around the others
-    around = {colabel.ConformalSets, colabel.RuledClassifier, colabel.ThresholdedClassifier}
-    assert exported - around == set(MODEL_NAMES.values())

@@ -31,6 +31,7 @@ from colabel.models.wrapped import title_of
 from colabel.saving import _content
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.tables.model import TableModel
+from colabel.tables.source import no_file
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -201,6 +202,8 @@ def _stream(file: Path) -> Iterator[IO[bytes]]:
             what = "folder" if stat.S_ISDIR(mode) else "device, a pipe or a socket, not a file"
             raise OSError(f"it is a {what}")
         stream = file.open("rb")
+    except FileNotFoundError as error:
+        raise ModelFileError(str(no_file(file))) from error
     except OSError as error:
         raise ModelFileError(f"{file} cannot be read ({error.strerror or error}).") from error
     with stream:

@@ -316,10 +316,13 @@ def _codes_of_texts(classes: Any) -> dict[str, int]:
     return lookup
 
 
-class Asker:
+class Asker(Predictor):
     r"""A model that finds, for each row of a source, the label whose value would help most.
 
     The values in the label columns of the training table, and in the columns `given`, are known.
+    The columns of the answers are the number of the row (from 1), the kept columns, the expected
+    loss, and ask_1, gain_1, ask_2, ...: the labels, and by how much the loss would decrease if the
+    value of each were known. No label is named if all are known.
 
     Parameters
     ----------
@@ -371,33 +374,23 @@ class Asker:
         own = model_inside(model.model).decision_rule()
         self.loss = loss or (own if isinstance(own, RiskMinimiser) else "subset")
         known = [name for name in model.label_source.columns if name in source.names]
-        request = PredictionRequest(given=[*known, *given], keep=keep)
-        self.predictor = Predictor(model, source, request)
+        super().__init__(model, source, PredictionRequest(given=[*known, *given], keep=keep))
         self.n_open = 0
         self.n_questions = min(n_questions, model.space.n_labels)
 
-    def answers(self, n_rows: int | None = None) -> Iterator[pa.Table]:
-        """Yield the answers in chunks of rows.
-
-        Their columns are the number of the row (from 1), the kept columns, the expected loss, and
-        ask_1, gain_1, ask_2, ...: the labels, and by how much the loss would decrease if the value
-        of each were known. No label is named if all are known.
-        """
-        start = 1
-        for frame in self.predictor.frames(n_rows):
-            question = next_question(self.predictor.joint(frame, start), self.loss)
-            rows = np.arange(frame.n_rows)
-            self.n_open += int(question.is_open.any(axis=1).sum())
-            columns = self.predictor.numbered(frame, start)
-            columns["expected_loss"] = question.risk
-            for k, label in enumerate(question.order[:, : self.n_questions].T, start=1):
-                is_open = question.is_open[rows, label]
-                # the code after the last name means no label
-                named = np.where(is_open, label, len(question.space.names))
-                columns[f"ask_{k}"] = coded_texts([*question.space.names, ""], named)
-                columns[f"gain_{k}"] = np.where(is_open, question.gain[rows, label], np.nan)
-            yield pa.table(columns)
-            start += frame.n_rows
+    def _answers(self, frame: Frame, start: int) -> pa.Table:
+        question = next_question(self.joint(frame, start), self.loss)
+        rows = np.arange(frame.n_rows)
+        self.n_open += int(question.is_open.any(axis=1).sum())
+        columns = self.numbered(frame, start)
+        columns["expected_loss"] = question.risk
+        for k, label in enumerate(question.order[:, : self.n_questions].T, start=1):
+            is_open = question.is_open[rows, label]
+            # the code after the last name means no label
+            named = np.where(is_open, label, len(question.space.names))
+            columns[f"ask_{k}"] = coded_texts([*question.space.names, ""], named)
+            columns[f"gain_{k}"] = np.where(is_open, question.gain[rows, label], np.nan)
+        return pa.table(columns)
 
 
 def texts_of(answers: pa.Table) -> list[tuple[str, ...]]:
@@ -496,44 +489,40 @@ def answers_written(
     Without answers nothing is written, not even the names of the columns. With `safe`, no cell of a
     CSV file is a formula.
     """
-    header_is_due = True
+    is_parquet = file is not None and file.suffix == ".parquet"
+    is_first = True
+    with ExitStack() as stack:
+        sink: Any = None
+        if file is not None:
+            part = stack.enter_context(written_whole(file))
+            if file.suffix == ".gz":
+                sink = stack.enter_context(gzip.open(part, "wb"))
+            elif not is_parquet:
+                sink = stack.enter_context(part.open("wb"))
 
-    def put(answers: pa.Table) -> None:
-        nonlocal header_is_due
-        lines = csv_of(answers, safe=safe, header=header_is_due)
-        header_is_due = False
-        if raw is None:
-            sys.stdout.write(lines.decode())
-        else:
-            raw.write(lines)
-
-    raw: Any = None
-    if file is None:
-        yield put
-        sys.stdout.flush()
-        return
-    with written_whole(file) as part:
-        if file.suffix != ".parquet":
-            with gzip.open(part, "wb") if file.suffix == ".gz" else part.open("wb") as raw:
-                yield put
-            return
-        with ExitStack() as stack:
-            writer: Any = None
-
-            def write(answers: pa.Table) -> None:
-                nonlocal writer
+        def write(answers: pa.Table) -> None:
+            nonlocal sink, is_first
+            if is_parquet:
                 import pyarrow.parquet as parquet
 
-                texts = [f.name for f in answers.schema if pa.types.is_dictionary(f.type)]
-                plain = [f.with_type(pa.string()) if f.name in texts else f for f in answers.schema]
-                if writer is None:
+                coded = [f.name for f in answers.schema if pa.types.is_dictionary(f.type)]
+                fields = [
+                    f.with_type(pa.string()) if f.name in coded else f for f in answers.schema
+                ]
+                if is_first:
                     # a dictionary of probabilities or numbers of rows would cost time
-                    options = {"use_dictionary": texts}
-                    writer = parquet.ParquetWriter(part, pa.schema(plain), **options)
-                    stack.callback(writer.close)
-                writer.write_table(answers.cast(pa.schema(plain)))
+                    schema = pa.schema(fields)
+                    writer = parquet.ParquetWriter(part, schema, use_dictionary=coded)
+                    sink = stack.enter_context(writer)
+                sink.write_table(answers.cast(pa.schema(fields)))
+            else:
+                lines = csv_of(answers, safe=safe, header=is_first)
+                _ = sys.stdout.write(lines.decode()) if sink is None else sink.write(lines)
+            is_first = False
 
-            yield write
+        yield write
+    if file is None:
+        sys.stdout.flush()
 
 
 @dataclass(frozen=True)
