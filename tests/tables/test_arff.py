@@ -242,28 +242,6 @@ def test_long_hostile_lines_are_read_in_linear_time(write, form):
         read_frame(write(f"@attribute {spaces}'{spaces}\n"))
 
 
-VALID = (SPARSE + "{0 1}\n").encode()
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.sampled_from([VALID, (HEAD + "1,red,0,TRUE,a\n2,'dark blue',1,FALSE,b\n").encode()]),
-    st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=3)), max_size=4),
-    st.integers(0, 400),
-)
-def test_damaged_files_never_raise_anything_else(tmp_path_factory, body, edits, cut):
-    path = tmp_path_factory.mktemp("fuzz") / "f.arff"
-    for place, piece in edits:
-        body = body[:place] + piece + body[place + 1 :]
-    path.write_bytes(body[:cut] if cut < 300 else body)
-    message = str(path)
-    try:
-        read_frame(path)
-    except TableError as error:
-        message = str(error)
-    assert str(path) in message
-
-
 MEKA = """@relation {}
 @attribute a {{0,1}}
 @attribute b {{0,1}}

@@ -87,9 +87,11 @@ def test_as_row_by_row(tmp_path, name, n_rows):
     options = ReadingOptions(missing=missing)
     source = open_table(path, options)
     if isinstance(expected, str):
-        with pytest.raises(TableError) as caught:
-            source.storage()
-        assert expected in str(caught.value)
+        chunks = read_chunks(source, dict.fromkeys("abc", "number"), n_rows)
+        for read in (source.storage, lambda: list(chunks)):
+            with pytest.raises(TableError) as caught:
+                read()
+            assert expected in str(caught.value)
         return
     storage = source.storage()
     chunks = list(read_chunks(source, storage, n_rows))

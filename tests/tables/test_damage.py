@@ -16,6 +16,7 @@ from colabel.tables import (
     TableModel,
     TableRequest,
     load_table,
+    read_frame,
     summarise,
     table_of,
 )
@@ -29,6 +30,8 @@ ARFF = (
 TABLES = {
     "t.csv": CSV,
     "t.arff": ARFF + "".join(f"{i % 5},{i % 2},{i // 2 % 2}\n" for i in range(12)),
+    "q.arff": ARFF.replace("size", "'the \\'size\\''")
+    + "".join(f"'{i % 5}',{i % 2}, '{i // 2 % 2}'\n" for i in range(12)),
     "s.arff": ARFF + "".join(f"{{0 {i % 5 + 1}, {1 + i % 2} 1}}\n" for i in range(12)),
 }
 PIECES = [b",", b'"', b"\n", b"\0", b"{", b"}", b"?", b"inf", b"1e999", b"\xff", b"'", b"\\", b"%"]
@@ -50,19 +53,29 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
     return bytes(found)
 
 
+def said(read, *args) -> str:
+    """What an error of the library says; nothing if there is none."""
+    try:
+        read(*args)
+    except TableError as error:
+        return str(error).rstrip()
+    return ""
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_damaged_tables(tmp_path, name):
     chance = random.Random(name)
     file = tmp_path / name
-    said = []
+    sentences = []
     for _ in range(150):
-        file.write_bytes(damaged(TABLES[name].encode(), chance))
-        try:
-            summarise(load_table(TableRequest(file, ["tag_*"])))
-        except TableError as error:
-            said.append(str(error).rstrip())
-    assert said
-    assert all(sentence.endswith((".", "?")) for sentence in said)
+        content = damaged(TABLES[name].encode(), chance)
+        file.write_bytes(content[: chance.randrange(2 * len(content))])
+        if name.endswith(".arff"):
+            of_file = said(read_frame, file)
+            assert not of_file or str(file) in of_file
+        sentences.append(said(lambda: summarise(load_table(TableRequest(file, ["tag_*"])))))
+    assert any(sentences)
+    assert all(sentence.endswith((".", "?")) for sentence in filter(None, sentences))
 
 
 def test_damaged_models(tmp_path):

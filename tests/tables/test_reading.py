@@ -163,25 +163,6 @@ def test_a_column_said_to_be_text(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("bad", "says"),
-    [
-        ("1,x,3", "line 19: the column 'b' holds 'x'"),
-        ("1,inf,3", "line 19: the column 'b' holds 'inf'"),
-        ("1,1_0,3", "line 19: the column 'b' holds '1_0'"),
-        ("1,2", "line 19: the row has 2 values"),
-        ("1,2,3,4", "line 19: the row has 4 values"),
-    ],
-)
-def test_the_line_is_named_in_any_chunk(tmp_path, bad, says):
-    file = tmp_path / "t.csv"
-    file.write_text("a,b,c\n" + "1,2,3\n" * 17 + bad + "\n" + "1,2,3\n" * 5)
-    storage = dict.fromkeys("abc", "number")
-    for n_rows in (4, 18, 100):
-        with pytest.raises(ValueError, match=re.escape(says)):
-            list(read_chunks(open_table(file), storage, n_rows))
-
-
 def test_columns_that_are_not_there(tmp_path):
     source = open_table(make(tmp_path, "csv"))
     with pytest.raises(TableError, match="no column 'weight'"):
