@@ -121,8 +121,7 @@ def test_every_format_gives_the_same_frame(tmp_path, how):
 def test_chunks_make_up_the_whole(tmp_path, how):
     source = open_table(make(tmp_path, how))
     chunks = list(read_chunks(source, source.storage(), n_rows=3))
-    # a block of a JSON file is not cut
-    assert [chunk.n_rows for chunk in chunks] == ([4] if how == "jsonl" else [3, 1])
+    assert [chunk.n_rows for chunk in chunks] == [3, 1]
     whole, joined = read_frame(source.path), Frame.stacked(chunks)
     for name in whole.names:
         np.testing.assert_array_equal(whole.column(name), joined.column(name))

@@ -64,14 +64,14 @@ class TableRequest:
                 likely = _label_like(source) if self.labels else []
                 more = f" These look like labels: {', '.join(likely)}." if likely else ""
                 raise TableError(f"{error}{more}") from None
-        drop = table_labels.match_columns(self.drop, names, "column to drop") if self.drop else ()
+        asked = {"column to drop": self.drop, "category": self.category, "text": self.text}
+        drop, category, text = (
+            table_labels.match_columns(patterns, names, what) if patterns else ()
+            for what, patterns in asked.items()
+        )
         both = set(labels) & set(drop)
         if both:
             raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
-        category = (
-            table_labels.match_columns(self.category, names, "category") if self.category else ()
-        )
-        text = table_labels.match_columns(self.text, names, "text") if self.text else ()
         as_text = (*category, *text, *drop, *labels, *self.options.as_text)
         options = replace(self.options, as_text=as_text)
         return TableRequest(self.path, labels, self.separator, drop, category, text, options)
