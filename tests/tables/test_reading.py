@@ -147,7 +147,7 @@ def test_a_long_cell(tmp_path, quote):
 
 def test_text_that_begins_with_numbers(tmp_path):
     file = tmp_path / "t.csv"
-    lines = ["1"] * 9000 + ["x"] * 9001  # more than a chunk of numbers first
+    lines = ["1"] * 17_000 + ["x"] * 17_001  # more than a chunk of numbers first
     file.write_text("a,b\n" + "".join(f"{v},1\n" for v in lines))
     frame = read_frame(file)
     assert frame.column("a")[[0, -1]].tolist() == ["1", "x"]
