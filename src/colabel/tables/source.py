@@ -174,38 +174,36 @@ def open_blocks(path: Path, encoding: str = "utf-8", quote: bytes = b"") -> Iter
         # Python itself reads lines that end in \r alone
         is_plain = text.encoding == "utf-8-sig" and not re.search(rb"\r(?!\n|\Z)", start)
         raw.seek(3 if is_plain and start.startswith(b"\xef\xbb\xbf") else 0)
+        stream: Any = raw if is_plain else text
         n_before = 0
 
         def take(n_lines: int = 1, n_bytes: int = 1 << 62) -> tuple[bytes, int]:
             nonlocal n_before
-            block = bytearray()
-            if not n_lines and is_plain:
-                block = bytearray(n_bytes)
-                del block[raw.readinto(block) :]
-            elif not n_lines:
-                block += text.read(n_bytes).encode()
-            taken, closed = 0, len(block)
-            is_open = bool(quote) and block.count(quote) % 2 == 1
+            first = stream.read(0 if n_lines else n_bytes)
+            pieces = [first if is_plain else first.encode()]
+            size = closed = len(pieces[0])
+            # to find is faster than to count
+            is_open = bool(quote) and quote in pieces[0] and pieces[0].count(quote) % 2 == 1
             while (
-                not taken
-                or (taken < n_lines and len(block) < n_bytes)
-                or (is_open and len(block) - closed < LONGEST_LINE)
+                len(pieces) == 1
+                or (len(pieces) <= n_lines and size < n_bytes)
+                or (is_open and size - closed < LONGEST_LINE)
             ):
-                line = (
-                    raw.readline(LONGEST_LINE) if is_plain else text.readline(LONGEST_LINE).encode()
-                )
+                line = stream.readline(LONGEST_LINE)
+                line = line if is_plain else line.encode()
                 if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
-                    number = n_before + block.count(b"\n") + 1
+                    number = n_before + sum(piece.count(b"\n") for piece in pieces) + 1
                     raise TableError(
                         f"{path}, line {number}: the line is longer than {LONGEST_LINE} characters:"
                         " is this a table, with its rows on lines of their own?"
                     )
                 if not line:
                     break
-                block += line
-                taken += 1
+                pieces.append(line)
+                size += len(line)
                 is_open ^= bool(quote) and line.count(quote) % 2 == 1
-                closed = closed if is_open else len(block)
+                closed = closed if is_open else size
+            block = b"".join(pieces)
             if b"\r" in block:
                 block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             before = n_before
