@@ -166,7 +166,7 @@ def test_openml_refusals(monkeypatch, tmp_path):
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
     with (
         pytest.warns(UserWarning, match="network error"),
-        pytest.raises(TableError, match=r"'yeast' could not be had from OpenML.*no route"),
+        pytest.raises(TableError, match=r"'yeast' could not be fetched from OpenML.*no route"),
     ):
         load("yeast")
     with pytest.raises(TableError, match=r"no data set 'emotion': did you mean 'emotions'"):

@@ -218,8 +218,11 @@ def test_a_folder_that_is_not_there(tmp_path):
     model = models()["br"]()
     with pytest.raises(ModelFileError, match="cannot be written"):
         colabel.save(model, tmp_path / "no" / "folder")
-    with pytest.raises(ModelFileError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match=r"There is no file .*: check the path"):
         colabel.load(tmp_path / "nothing.colabel")
+    colabel.save(model, tmp_path / "some.colabel")
+    with pytest.raises(ModelFileError, match=r"There is no file .*: there is some\.colabel"):
+        colabel.load(tmp_path / "Some.colabel")
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,11 @@ from colabel.tables import (
     ESTIMATOR_NAMES,
     FEATURE_NAMES,
     MODEL_NAMES,
-    Frame,
     TableError,
     TableModel,
-    choose_columns,
     make_model,
-    read_labels,
     short_name,
+    table_of,
 )
 
 WORDS = [f"word{i}" for i in range(400)]
@@ -44,6 +42,15 @@ def test_settings_reach_the_model_or_the_features():
     model = make_model("kernel+ctbn", 0, {"C": 0.1, "kernel.width": 2.0, "kernel.random_state": 7})
     assert model[-1].C == 0.1
     assert (model[0].width, model[0].random_state, model[-1].random_state) == (2.0, 7, 0)
+
+
+def test_settings_of_sets():
+    model = make_model("kernel+pcc", 3, {"conformal.cv": 5, "decision": "f1"}, conformal=True)
+    assert (model.cv, model.decision, model.random_state) == (5, "f1", 3)
+    kinds = [type(step).__name__ for step in model.estimator]
+    assert kinds == ["KernelFeatures", "ProbabilisticClassifierChain"]
+    with pytest.raises(TableError, match="ConformalSets has no parameter 'level'"):
+        make_model("ctbn", 0, {"conformal.level": 0.9}, conformal=True)
 
 
 @pytest.mark.parametrize(
@@ -77,24 +84,23 @@ def test_an_estimator_has_a_name(name, sparse, rng, tmp_path):
     n = 80
     words = [" ".join(rng.choice(WORDS, 20)) for _ in range(n)]
     size = rng.normal(size=n)
-    frame = Frame.of({"size": size, **({"note": words} if sparse else {}), "a": 1 * (size > 0)})
-    features = frame.without(["a"])
-    choice, labels = choose_columns(features), read_labels(frame, ["a"])
+    columns = {"size": size, **({"note": words} if sparse else {}), "a": 1 * (size > 0)}
+    data = table_of(columns, "a")
     model = make_model("br", 0, {"estimator": name.upper()})
     assert type(model.estimator) is ESTIMATOR_NAMES[name]
     if sparse and name in ("boosting", "gaussian"):
         with pytest.raises(TableError, match=r"takes no sparse features.* forest or nb"):
-            TableModel.fit(model, features, choice, labels)
+            TableModel.fit(model, data.features, data.choice, data.labels)
         return
-    fitted = TableModel.fit(model, features, choice, labels)
+    fitted = TableModel.fit(model, data.features, data.choice, data.labels)
     file = tmp_path / "model.colabel"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         save(fitted, file)
     assert bool(types_to_trust(file)) == (name == "boosting")
     again = load(file, trusted=types_to_trust(file))
-    np.testing.assert_array_equal(again.predict(features), fitted.predict(features))
-    assert (again.predict(features)[:, 0] == labels.Y[:, 0]).mean() > 0.75
+    np.testing.assert_array_equal(again.predict(columns), fitted.predict(columns))
+    assert (again.predict(columns)[:, 0] == data.labels.Y[:, 0]).mean() > 0.75
     if name == "boosting":
         with pytest.raises(ModelFileError, match="trusted="):
             load(file)
@@ -104,3 +110,14 @@ def test_an_estimator_has_a_name(name, sparse, rng, tmp_path):
 def test_an_estimator_that_is_none_is_told_the_names(wrong):
     with pytest.raises(TableError, match=r"estimator.*forest, boosting, nb, gaussian\."):
         make_model("br", 0, {"estimator": wrong})
+
+
+def test_every_model_has_a_name():
+    exported = {
+        value
+        for value in (getattr(colabel, name) for name in colabel.__all__)
+        if isinstance(value, type) and issubclass(value, colabel.models.JointClassifier)
+    }
+    # these are put around the others
+    around = {colabel.ConformalSets, colabel.RuledClassifier, colabel.ThresholdedClassifier}
+    assert exported - around == set(MODEL_NAMES.values())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colabel import CTBN, BinaryRelevance, joint_of
-from colabel.tables import Frame, TableModel, choose_columns, read_labels, table_of
+from colabel.tables import TableModel, table_of
 
 pd = pytest.importorskip("pandas")
 
@@ -44,11 +44,8 @@ def test_the_index_of_a_frame_comes_back(frame, labels):
 
 
 def test_the_index_goes_through_a_table_model(frame, labels):
-    table = Frame.of(frame.assign(a=labels[:, 0], b=labels[:, 1]), ["a", "b"])
-    features = table.without(["a", "b"])
-    model = TableModel.fit(
-        BinaryRelevance(C=1.0), features, choose_columns(features), read_labels(table, ["a", "b"])
-    )
+    data = table_of(frame.assign(a=labels[:, 0], b=labels[:, 1]), ["a", "b"])
+    model = TableModel.fit(BinaryRelevance(C=1.0), data.features, data.choice, data.labels)
     assert model.joint(frame).to_frame().index.equals(frame.index)
 
 

@@ -7,7 +7,6 @@ from datetime import date, datetime
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from colabel.tables import Column, Frame, Preprocessor, TableError, choose_columns
 from colabel.tables.model import terms_of_row
@@ -41,13 +40,6 @@ def test_every_part(frame):
     assert X.shape == (40, 6)
 
 
-def test_texts(frame):
-    columns = (Column("note", "text"),)
-    X = Preprocessor(columns).fit(frame).transform(frame)
-    expected = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(frame.column("note"))
-    np.testing.assert_allclose(X, expected.toarray())
-
-
 def test_values_never_seen_before(frame):
     prepared = Preprocessor((*COLUMNS, Column("note", "text"))).fit(frame)
     new = Frame.of({"a": [np.nan], "b": [np.nan], "colour": ["blue"], "note": ["nothing known"]})
@@ -79,15 +71,6 @@ def test_sparse_numbers_stay_sparse(rng):
     assert sp.issparse(X)
     top = np.abs(block.toarray()).max(axis=0)
     np.testing.assert_allclose(X.toarray(), block.toarray() / np.where(top > 0, top, 1))
-
-
-def test_many_categories_share_a_column():
-    values = [f"c{i % 150}" for i in range(3000)]
-    frame = Frame.of({"c": values})
-    X = Preprocessor([Column("c", "category")]).fit(frame).transform(frame)
-    assert X.sum(axis=1).tolist() == [1.0] * 3000
-    # 99 values have a column of their own, the other 51 share the last
-    assert sorted(X.sum(axis=0).tolist()) == [20.0] * 99 + [51 * 20.0]
 
 
 def test_texts_without_words():

@@ -13,9 +13,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from colabel.tables import Column, Frame, Preprocessor, choose_columns
-from colabel.tables import columns as counting
+from colabel.tables import Column, Frame, Preprocessor, TableError, choose_columns
 from colabel.tables.columns import (
+    MOST_VALUES,
     ColumnStatistics,
     NumberStatistics,
     TextStatistics,
@@ -150,17 +150,21 @@ def test_words_as_scikit_learn(frame):
     )
 
 
-def test_too_many_values_are_no_category(frame, monkeypatch):
-    monkeypatch.setattr(counting, "MOST_VALUES", 30)
-    halves = map(ColumnStatistics.of, parts_of(frame, [N // 2, N]))
-    counted = reduce(add, halves).texts["key"]
-    assert counted.counts is None
-    assert counted.n_known == N
-    assert "key" in choose_columns(reduce(add, map(ColumnStatistics.of, [frame]))).left_out
+def test_too_many_values_are_no_category():
+    n = MOST_VALUES // 2 + 1
+    keys = Frame.of({"key": [f"k{i}" for i in range(2 * n)], "size": np.arange(2 * n) % 7})
+    halves = map(ColumnStatistics.of, parts_of(keys, [n, 2 * n]))
+    for counted in (reduce(add, halves), ColumnStatistics.of(keys)):
+        assert counted.texts["key"].counts is None
+        assert counted.texts["key"].n_known == 2 * n
+        left_out = choose_columns(counted).left_out
+        assert left_out == {"key": f"has more than {MOST_VALUES} different values in {2 * n} rows"}
+        with pytest.raises(TableError, match="too many for a category"):
+            CategoryTable.of_statistics(counted.texts["key"], "key")
 
 
-def test_the_words_of_most_rows_are_kept(monkeypatch):
-    monkeypatch.setattr("colabel.tables.model._MOST_WORDS", 2)
+def test_the_words_of_most_rows_are_kept():
     counts = count_words(["so bad bad bad", "so it", "it so", "bad it"], np.array([0, 1, 1, 2, 3]))
     assert counts == {"so": 4, "it": 4, "bad": 2}
-    assert WordTable.of_counts(counts, 5).words == ("it", "so")
+    often = {f"often{i}": 3 for i in range(9_998)}
+    assert WordTable.of_counts({**counts, **often}, 5).words == ("it", *sorted(often), "so")

@@ -7,7 +7,10 @@ import weakref
 from datetime import date, timedelta
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pytest
+from pyarrow import parquet
 from scipy import sparse
 
 from colabel.tables import (
@@ -48,15 +51,21 @@ def rows(rng):
     return rows
 
 
-def write(folder, rows, cuts, ending=".csv", header=HEADER):
+@pytest.fixture
+def scratch(tmp_path):
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+def write(folder, rows, cuts, ending=".csv"):
+    folder.mkdir(exist_ok=True)
     files = []
     for k, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
         file = folder / f"part-{k}.csv"
         with file.open("w", newline="") as text:
-            csv.writer(text).writerows([header, *rows[a:b]])
+            csv.writer(text).writerows([HEADER, *rows[a:b]])
         if ending == ".parquet":
-            arrow_csv = pytest.importorskip("pyarrow.csv")
-            parquet = pytest.importorskip("pyarrow.parquet")
             numbers = dict.fromkeys(["size", "far", "a", "b", "c"], "float64")
             options = arrow_csv.ConvertOptions(strings_can_be_null=True, column_types=numbers)
             table = arrow_csv.read_csv(file, convert_options=options)
@@ -77,17 +86,14 @@ def of_blocks(table):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 @pytest.mark.parametrize("cuts", [[], [1], [40, 41, 90], [75]])
-def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
-    monkeypatch.setattr("colabel.tables.reading._MOST_ROWS", 17)
+def test_prepared_as_in_memory(tmp_path, scratch, rows, cuts, ending):
     (whole,) = write(tmp_path, rows, [], ending)
     data = load_table(request(whole))
     preprocessor = TableModel.fit(
         make_model("br", 0, {"C": 1.0}), data.features, data.choice, data.labels
     ).preprocessor
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "scratch").mkdir()
     parts = write(tmp_path / "parts", rows, cuts, ending)
-    found = prepare_parts(request(whole), parts, tmp_path / "scratch", block_values=400)
+    found = prepare_parts(request(whole), parts, scratch, block_values=400, n_rows=17)
     X, Y = of_blocks(found)
     expected = preprocessor.transform(data.features)
     expected = expected.toarray() if sparse.issparse(expected) else expected
@@ -99,7 +105,7 @@ def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
     assert len(found.blocks) > len(parts)
 
 
-def test_counts_of_parts_are_not_held_together(tmp_path, rows):
+def test_counts_of_parts_are_not_held_together(tmp_path, scratch, rows):
     """They are added as they come: memory does not grow with the number of parts."""
     counted, n_alive = [], []
 
@@ -113,22 +119,18 @@ def test_counts_of_parts_are_not_held_together(tmp_path, rows):
         return one_by_one(what, watched if what == "counting" else function, parts, combine)
 
     parts = write(tmp_path, rows, [10, 30, 50, 70, 90])
-    (tmp_path / "scratch").mkdir()
-    prepare_parts(request(parts[0]), parts, tmp_path / "scratch", run)
+    prepare_parts(request(parts[0]), parts, scratch, run)
     assert len(counted) == len(parts) == 6
     assert max(n_alive) <= 2
 
 
 @pytest.mark.parametrize("labels", [["colour", "a"], ["note"]])
-def test_class_variables_and_tags(tmp_path, rows, labels):
+def test_class_variables_and_tags(tmp_path, scratch, rows, labels):
     rows = [[*row[:3], row[3].replace(" ", ";"), *row[4:]] for row in rows]
     (whole,) = write(tmp_path, rows, [])
     asked = TableRequest(whole, labels)
     data = load_table(asked)
-    (tmp_path / "parts").mkdir()
     parts = write(tmp_path / "parts", rows, [30, 100])
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
     found = prepare_parts(asked, parts, scratch)
     _, Y = of_blocks(found)
     np.testing.assert_array_equal(Y, data.labels.Y)
@@ -139,16 +141,13 @@ def test_class_variables_and_tags(tmp_path, rows, labels):
 
 # of shared pairs a CTBN in memory draws the parents that rows lack
 @pytest.mark.parametrize(("name", "settings"), [("br", {}), ("ctbn", {"pairs": "separate"})])
-def test_the_same_model(tmp_path, rows, name, settings):
+def test_the_same_model(tmp_path, scratch, rows, name, settings):
     (whole,) = write(tmp_path, rows, [])
     asked = request(whole, text=["note"])
     data = load_table(asked)
     estimator = make_model(name, 0, {"C": 0.1, **settings})
     expected = TableModel.fit(estimator, data.features, data.choice, data.labels)
-    (tmp_path / "parts").mkdir()
     parts = write(tmp_path / "parts", rows, [60])
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
     found = TableModel.fit_parts(estimator, prepare_parts(asked, parts, scratch))
     assert found.n_rows == expected.n_rows
     frame = data.features
@@ -157,74 +156,67 @@ def test_the_same_model(tmp_path, rows, name, settings):
     assert answers.column_names[1:4] == ["a", "b", "c"]
 
 
-def refusal(tmp_path, parts, **more):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir(exist_ok=True)
+def refusal(scratch, parts, **more):
     with pytest.raises(TableError) as caught:
         prepare_parts(request(parts[0], **more), parts, scratch)
     return str(caught.value)
 
 
-def test_bad_rows_name_the_file_and_the_row(tmp_path, rows):
+def test_bad_rows_name_the_file_and_the_row(tmp_path, scratch, rows):
     parts = write(tmp_path, rows, [60])
     good = parts[1].read_text()
     lines = good.splitlines()
     parts[1].write_text("\n".join([*lines[:5], "1,2,3", *lines[5:]]))
-    assert "part-1.csv, line 6: the row has 3 values" in refusal(tmp_path, parts)
+    assert "part-1.csv, line 6: the row has 3 values" in refusal(scratch, parts)
     parts[1].write_text("\n".join([*lines[:5], "oops,2,r,words,,1,0,1", *lines[5:]]))
-    assert "part-1.csv, line 6: the column 'size' holds 'oops'" in refusal(tmp_path, parts)
+    assert "part-1.csv, line 6: the column 'size' holds 'oops'" in refusal(scratch, parts)
     parts[1].write_text("\n".join([*lines[:5], "1,2,r,words,,1,0.5,1", *lines[5:]]))
-    found = refusal(tmp_path, parts)
+    found = refusal(scratch, parts)
     assert "part-1.csv, row 5: The label column 'b' holds '0.5', while all other" in found
     parts[1].write_text("\n".join([*lines[:5], "1e200,2,r,words,,1,0,1", *lines[5:]]))
-    assert "part-1.csv, row 5: the column 'size' holds 1e+200" in refusal(tmp_path, parts)
+    assert "part-1.csv, row 5: the column 'size' holds 1e+200" in refusal(scratch, parts)
 
 
-def test_parts_that_do_not_belong_together(tmp_path, rows):
+def test_parts_that_do_not_belong_together(tmp_path, scratch, rows):
     first, second = write(tmp_path, rows, [60])
     second.write_text(second.read_text().replace("far", "wide", 1))
-    assert "has a column 'far' and" in refusal(tmp_path, [first, second])
-    assert "There is no file" in refusal(tmp_path, [first, tmp_path / "none.csv"])
+    assert "has a column 'far' and" in refusal(scratch, [first, second])
+    assert "There is no file" in refusal(scratch, [first, tmp_path / "none.csv"])
     second.write_text(",".join(HEADER) + "\n")
-    assert "has no rows" in refusal(tmp_path, [first, second])
+    assert "has no rows" in refusal(scratch, [first, second])
 
 
-def test_a_part_with_a_column_of_nulls(tmp_path, rows):
+def test_a_part_with_a_column_of_nulls(tmp_path, scratch, rows):
     """A part in which a column happens to be empty may declare no type for it."""
-    arrow, parquet = (pytest.importorskip(f"pyarrow{name}") for name in ("", ".parquet"))
     rows = [[*row[:2], row[2] if i >= 40 else "", *row[3:]] for i, row in enumerate(rows)]
     parts = write(tmp_path, rows, [40], ".parquet")
     table = parquet.read_table(parts[0])
     place = table.column_names.index("colour")
-    empty = table.set_column(place, "colour", arrow.nulls(table.num_rows))
+    empty = table.set_column(place, "colour", pa.nulls(table.num_rows))
     parquet.write_table(empty, parts[0])
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
     found = prepare_parts(request(parts[0]), parts, scratch)
     assert "colour" in found.choice.of_kind("category")
     table = found.preprocessor.tables_[0]
     assert table.values == ("", "b", "g", "r")
 
 
-def test_no_room_for_the_rows(tmp_path, rows, monkeypatch):
+def test_no_room_for_the_rows(tmp_path, scratch, rows, monkeypatch):
     parts = write(tmp_path, rows, [60])
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
-    assert "--scratch" in refusal(tmp_path, parts)
+    assert "--scratch" in refusal(scratch, parts)
 
 
-def test_a_column_that_is_text_in_one_part_only(tmp_path, rows):
+def test_a_column_that_is_text_in_one_part_only(tmp_path, scratch, rows):
     """Of what half the values are is judged by all the parts, as in one file."""
     mixed = [[*row[:2], row[2] if i >= 100 else str(i), *row[3:]] for i, row in enumerate(rows)]
     parts = write(tmp_path, mixed, [100])
-    message = refusal(tmp_path, parts)
+    message = refusal(scratch, parts)
     assert "part-1.csv, line 2" in message
     assert "100 of its 150 values are finite numbers" in message
 
 
-def test_a_part_that_changes_meanwhile(tmp_path, rows):
+def test_a_part_that_changes_meanwhile(tmp_path, scratch, rows):
     parts = write(tmp_path, rows, [60])
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
 
     def run(what, function, parts, combine=None):
         if what == "preparing":

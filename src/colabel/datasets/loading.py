@@ -26,9 +26,9 @@ from colabel.tables.source import PLAIN, FilePath
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from colabel.tables.frame import Features
+    from colabel.tables.source import Features
 
-_MOST_CELLS = 50_000_000  # that one-hot coding may add to a table: 400 MB of numbers
+_MOST_CELLS = 50_000_000  # added by one-hot coding: 400 MB of numbers
 OPENML = {
     "emotions": 40589,
     "enron": 41466,
@@ -66,7 +66,7 @@ class Dataset:
     feature_names, label_names : tuple of str
         One name per column of X and of Y.
     description : str
-        A sentence or two for people.
+        A sentence or two about the data.
 
     Examples
     --------
@@ -138,16 +138,16 @@ def read_dataset(
     name: str | None = None,
     options: ReadingOptions = PLAIN,
 ) -> Dataset:
-    """Read a table as arrays for models, its columns as they are.
+    """Read a table as arrays for models, without scaling its columns.
 
     Parameters
     ----------
     path : str or path
         A file of any format that `colabel.tables.read_frame` reads.
     labels : sequence of str or int
-        Names, globs or @lists of the label columns; or how many there are, n for the first n and
-        -n for the last, as MEKA counts. By default those that the data set says itself: in the file
-        of the same name that ends in .xml (Mulan), or by ``-C n`` in the relation (MEKA).
+        Names, globs or @lists of the label columns; or their number as in MEKA, n for the first n
+        and -n for the last n. By default the labels that the data set declares: in the file of the
+        same name that ends in .xml (Mulan), or by ``-C n`` in the relation (MEKA).
     drop : sequence of str
         Names, globs or @lists of columns to leave out, such as row identifiers.
     name : str, optional
@@ -158,8 +158,8 @@ def read_dataset(
     Returns
     -------
     Dataset
-        A column of numbers stays as it is; one of texts becomes a 0/1 column for each value, in
-        the order that an ARFF file declares. Rows without any label are left out.
+        A column of numbers is unchanged; one of texts becomes a 0/1 column for each value, in the
+        order that an ARFF file declares. Rows without any label are left out.
 
     Examples
     --------
@@ -207,19 +207,20 @@ def read_dataset(
 def _encoded(
     frame: Frame, path: Path | str, *, in_order: bool = True
 ) -> tuple[Any, tuple[str, ...]]:
-    """Return numbers as they are and texts by a 0/1 column for each value, and their names."""
+    """Return numbers and one 0/1 column for each value of a text, with their names."""
+    n_cells = 0
+    for name, column in frame.texts.items():
+        n_values = len(column.dictionary)
+        n_cells += len(frame) * n_values
+        if n_cells > _MOST_CELLS or n_values > max(30, len(frame) // 2):
+            raise TableError(
+                f"The column {name!r} of {path} has {n_values} different values in {len(frame)} "
+                f"rows, which would each become a column: leave it out with drop=[{name!r}]."
+            )
     blocks: list[Any] = [frame.numbers]
     names = list(frame.number_names)
-    n_cells = 0
     for name in frame.texts:
         values, codes = frame.coded(name)
-        n_cells += len(frame) * len(values)
-        if n_cells > _MOST_CELLS or len(values) > max(30, len(frame) // 2):
-            raise TableError(
-                f"The column {name!r} of {path} has {len(values)} different values in "
-                f"{len(frame)} rows, which would each become a column: leave it out with "
-                f"drop=[{name!r}]."
-            )
         order = range(len(values)) if in_order else np.argsort(np.array(values, dtype=object))
         block = (codes[:, None] == np.asarray(order)).astype(np.float64)
         block[codes < 0] = np.nan
@@ -234,13 +235,13 @@ def _encoded(
 
 
 def load(name: str) -> Dataset:
-    """Load a data set of the literature from OpenML, by scikit-learn, which keeps what it fetched.
+    """Load a data set of the literature from OpenML, by scikit-learn, which caches it.
 
     Parameters
     ----------
     name : {"emotions", "enron", "genbase", "image", "scene", "yeast"}
-        Others are had by `sklearn.datasets.fetch_openml`, whose data frames
-        `colabel.compare` and `TableModel` take as they are.
+        `sklearn.datasets.fetch_openml` fetches other sets as data frames, which `colabel.compare`
+        and `TableModel` accept.
 
     Examples
     --------
@@ -261,8 +262,8 @@ def load(name: str) -> Dataset:
         found = fetch_openml(data_id=OPENML[name], as_frame=False, parser="liac-arff")
     except OSError as error:
         raise TableError(
-            f"{name!r} could not be had from OpenML: {str(error).rstrip('.')}. Try again with a "
-            "connection to the internet."
+            f"{name!r} could not be fetched from OpenML: {str(error).rstrip('.')}. Try again with "
+            "a connection to the internet."
         ) from error
     kept = [j for j, column in enumerate(found.feature_names) if column != "protein"]  # an id
     X: Any = sparse.csr_array(found.data) if is_sparse(found.data) else found.data

@@ -38,6 +38,7 @@ from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.tables.model import TableModel
+from colabel.tables.source import no_file
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -224,6 +225,8 @@ def _opened(path: str | PathLike[str]) -> Iterator[content.Archive]:
             what = "folder" if stat.S_ISDIR(mode) else "device, a pipe or a socket, not a file"
             raise OSError(f"it is a {what}")
         stream = file.open("rb")
+    except FileNotFoundError as error:
+        raise ModelFileError(str(no_file(file))) from error
     except OSError as error:
         raise ModelFileError(f"{file} cannot be read ({error.strerror or error}).") from error
     with stream, _readable(str(file)):

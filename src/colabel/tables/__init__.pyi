@@ -1,7 +1,6 @@
 from colabel.tables.columns import Column as Column
 from colabel.tables.columns import ColumnChoice as ColumnChoice
 from colabel.tables.columns import choose_columns as choose_columns
-from colabel.tables.frame import Frame as Frame
 from colabel.tables.loading import TableData as TableData
 from colabel.tables.loading import TableRequest as TableRequest
 from colabel.tables.loading import TableSummary as TableSummary
@@ -25,6 +24,7 @@ from colabel.tables.reading import find_parts as find_parts
 from colabel.tables.reading import open_table as open_table
 from colabel.tables.reading import read_chunks as read_chunks
 from colabel.tables.reading import read_frame as read_frame
+from colabel.tables.source import Frame as Frame
 from colabel.tables.source import ReadingOptions as ReadingOptions
 from colabel.tables.source import TableError as TableError
 from colabel.tables.streaming import PreparedTable as PreparedTable

@@ -1,6 +1,6 @@
 """ARFF files, dense or sparse, as a source of frames.
 
-The cells of a few thousand rows are collected and turned into numbers and codes all at once.
+The cells of a few thousand rows are converted to numbers and codes as one array.
 """
 
 from __future__ import annotations
@@ -17,27 +17,35 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from colabel.core.arrays import Array, Indices
-from colabel.tables.frame import Frame, Storage, as_numbers, text_array
 from colabel.tables.source import (
     PLAIN,
     Count,
+    Frame,
     ReadingOptions,
     Seen,
     Source,
+    Storage,
     TableError,
     Take,
+    as_numbers,
     ignore,
     listed,
     open_blocks,
     shown,
+    text_array,
 )
 
-_CHARACTERS = 1 << 22  # of rows that are held at once
+_CHARACTERS = 1 << 22  # of a block of rows
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NAME = re.compile(rf"\s*({_QUOTED}|[^\s{{]+|\S+)\s*(.*)", re.DOTALL)
-# Both alternatives run to a comma or the end, so no input makes this backtrack for long.
-_VALUE = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,]*))(,|\Z)", re.DOTALL)
-_PAIR = re.compile(rf"\s*([^\s,]+)\s+(?:({_QUOTED})|([^\s,'\"]+))\s*(?:,|\Z)", re.DOTALL)
+# A value, in sparse rows after an index. Both alternatives run to a comma or the end, so no input
+# makes this backtrack for long.
+_PIECES = {
+    has_index: re.compile(rf"\s*({index}(?:(?:{_QUOTED})\s*|[^,]*))(,|\Z)", re.DOTALL)
+    for has_index, index in ((False, ""), (True, r"(?:[^\s,]+\s+)?"))
+}
+_PAIR = rf"(?s)^(?P<index>\S+)\s+(?P<value>{_QUOTED}|[^\s'\"]\S*)$"
+_CLOSED = re.compile(_QUOTED, re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 _LABEL_COUNT = re.compile(r"(?:^|[\s:])-[Cc]\s+(-?\d{1,9})(?!\S)")
@@ -47,7 +55,7 @@ _KINDS |= {kind: kind for kind in ("numeric", "string", "date")}
 _WORDS = {"no": 0.0, "yes": 1.0, "false": 0.0, "true": 1.0}
 
 Line = tuple[int, str]
-"""The number of a line, and what stands there."""
+"""The number of a line, and its text."""
 
 Cells = tuple[Any, Indices, Indices]
 """Texts of the cells of rows, null where missing; their columns; their rows."""
@@ -63,7 +71,7 @@ class Attribute:
 
     @property
     def numbers(self) -> Array | None:
-        """The numbers that two values stand for, such as {0,1} and {NO,YES}; None if for none."""
+        """The numbers that two values mean, such as {0,1} and {NO,YES}; None if they mean none."""
         if not 0 < len(self.values) <= 2:
             return None
         if all(map(_NUMBER.fullmatch, self.values)):
@@ -73,7 +81,7 @@ class Attribute:
 
     @property
     def is_number(self) -> bool:
-        """Whether it fills one column of numbers: numeric, two numbers, or two words."""
+        """Whether it is one column of numbers: numeric, two numbers, or two words."""
         return self.kind == "numeric" or self.numbers is not None
 
 
@@ -101,7 +109,7 @@ class ArffSource(Source):
 
     @property
     def labels(self) -> Sequence[str]:  # type: ignore[override]
-        """Names of the labels that the relation counts as MEKA does, by -C n; none if not."""
+        """Names of the labels that the relation declares in the style of MEKA, by -C n."""
         counted = _LABEL_COUNT.search(self.relation)
         n_labels = int(counted[1]) if counted else 0
         if not 1 <= abs(n_labels) < len(self.attributes):
@@ -109,7 +117,7 @@ class ArffSource(Source):
         return self.names[:n_labels] if n_labels > 0 else self.names[n_labels:]
 
     def seen(self, count: Count = ignore) -> dict[str, Seen]:
-        """Return what the header declares: two numbers or yes and no are a number."""
+        """Return what the header declares; two numbers, or yes and no, count as a number."""
         return {a.name: Seen(1, not a.is_number) for a in self.attributes}
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
@@ -133,98 +141,117 @@ class ArffSource(Source):
                             "without: write all rows in one of the two ways."
                         )
                 if rows:
-                    cells = self._pairs(rows) if is_sparse else self._dense(rows)
-                    yield self._frame(cells, rows, storage, is_sparse=bool(is_sparse))
+                    yield self._frame(rows, storage, is_sparse=bool(is_sparse))
 
-    def _dense(self, rows: Sequence[Line]) -> Cells:
-        """Cut rows with one value a column: texts, null where missing, columns and rows."""
-        width = len(self.attributes)
-        if any("'" in line or '"' in line for _, line in rows):
-            values = [split_values(line) for _, line in rows]
-            for (number, _), own in zip(rows, values, strict=True):
-                if own is None:
+    def _cells(self, rows: Sequence[Line], *, is_sparse: bool) -> Cells:
+        """Cut rows into texts, null where missing, with their columns and rows.
+
+        A dense row has one value a column; a sparse one names only its non-zero values:
+        {index value, index value, ...}.
+        """
+        bodies = [line for _, line in rows]
+        if is_sparse:
+            for number, line in rows:
+                if line[-1] != "}":
                     raise TableError(
-                        f"{self.path}, line {number}: a quote is not closed: close it."
+                        f"{self.path}, line {number}: the row opens with {{ but does not end with "
+                        "}: close it; if it is the last row the file may be cut short."
                     )
-            lengths = np.array([len(own or ()) for own in values])
-            texts = pa.array([text for own in values for text in own or ()], "string")
-        else:
-            split = pc.split_pattern(pa.array([line for _, line in rows], "string"), ",")
-            lengths = pc.list_value_length(split).to_numpy()
-            texts = _known(pc.utf8_trim_whitespace(split.flatten()))
-        for wrong in np.flatnonzero(lengths != width)[:1]:
-            raise TableError(
-                f"{self.path}, line {rows[wrong][0]}: the row has {lengths[wrong]} values where "
-                f"{width} attributes are declared: correct the row; if it is the last one the file "
-                "may be cut short."
-            )
-        return texts, np.tile(np.arange(width), len(rows)), np.repeat(np.arange(len(rows)), width)
-
-    def _pairs(self, rows: Sequence[Line]) -> Cells:
-        """Cut rows that name only their non-zero values: {index value, index value, ...}."""
-        for number, line in rows:
-            if line[-1] != "}":
-                raise TableError(
-                    f"{self.path}, line {number}: the row opens with {{ but does not end with }}: "
-                    "close it; if it is the last row the file may be cut short."
-                )
-        bodies = [line[1:-1].strip() for _, line in rows]
+            bodies = [line[1:-1].strip() for line in bodies]
+        filled = np.flatnonzero(np.array(bodies, dtype=object) != "")
         if any("'" in body or '"' in body for body in bodies):
-            pairs = [_quoted_pairs(body) for body in bodies]
-            lengths = np.array([len(own) for own in pairs])
-            parts = np.array([len(pair) for own in pairs for pair in own], dtype=np.intp)
-            flat = pa.array([part for own in pairs for pair in own for part in pair], "string")
+            pieces = [_pieces(bodies[i], has_index=is_sparse) for i in filled]
+            lengths = np.array([len(own) for own in pieces], dtype=np.intp)
+            tokens = pa.array([piece for own in pieces for piece in own], "string")
         else:
-            filled = np.array([bool(body) for body in bodies])
-            split = pc.split_pattern(pa.array([body for body in bodies if body], "string"), ",")
-            lengths = np.zeros(len(bodies), dtype=np.intp)
-            lengths[filled] = pc.list_value_length(split).to_numpy()
-            words = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(split.flatten()))
-            parts = pc.list_value_length(words).to_numpy(zero_copy_only=False)
-            flat = _known(words.flatten())
-        place = np.repeat(np.arange(len(rows)), lengths)
-        for i in place[parts != 2][:1]:
-            raise TableError(
-                f"{self.path}, line {rows[i][0]}: the row {shown('{' + bodies[i] + '}')} is not a "
-                "list of 'index value' pairs separated by commas: correct it."
+            split = pc.split_pattern(pa.array([b for b in bodies if b], "string"), ",")
+            lengths = pc.list_value_length(split).to_numpy()
+            tokens = pc.utf8_trim_whitespace(split.flatten())
+        place, width = np.repeat(filled, lengths), len(self.attributes)
+        if is_sparse:
+            pairs = pc.extract_regex(tokens, _PAIR)
+            for k in np.flatnonzero(pc.is_null(pairs))[:1]:
+                row = shown("{" + bodies[place[k]] + "}")
+                raise TableError(
+                    f"{self.path}, line {rows[place[k]][0]}: the row {row} is not a list of 'index "
+                    "value' pairs separated by commas: correct it."
+                )
+            names, tokens = pc.struct_field(pairs, "index"), pc.struct_field(pairs, "value")
+            good = pc.match_substring_regex(names, r"^[0-9]{1,9}$")
+            columns = pc.if_else(good, names, "-1").cast("int64").to_numpy(zero_copy_only=False)
+            for k in np.flatnonzero((columns < 0) | (columns >= width))[:1]:
+                raise TableError(
+                    f"{self.path}, line {rows[place[k]][0]}: {shown(names[k].as_py())} is not the "
+                    f"position of an attribute: positions go from 0 to {width - 1}. Correct the "
+                    "row."
+                )
+            keys = np.sort(place * width + columns)
+            for key in keys[1:][keys[1:] == keys[:-1]][:1]:
+                raise TableError(
+                    f"{self.path}, line {rows[key // width][0]}: the row gives attribute "
+                    f"{key % width} twice: keep one of the two values."
+                )
+        else:
+            for wrong in np.flatnonzero(lengths != width)[:1]:
+                raise TableError(
+                    f"{self.path}, line {rows[wrong][0]}: the row has {lengths[wrong]} values "
+                    f"where {width} attributes are declared: correct the row; if it is the last "
+                    "one the file may be cut short."
+                )
+            columns = np.tile(np.arange(width), len(rows))
+        quoted = pc.match_substring_regex(tokens, "^['\"]")
+        tokens = pc.if_else(pc.equal(tokens, "?"), None, tokens)
+        if pc.any(quoted).as_py():
+            texts = tokens.filter(quoted).to_pylist()
+            for k in np.flatnonzero([not _CLOSED.fullmatch(text) for text in texts])[:1]:
+                number = rows[place[np.flatnonzero(quoted)[k]]][0]
+                raise TableError(f"{self.path}, line {number}: a quote is not closed: close it.")
+            tokens = pc.replace_with_mask(
+                tokens, quoted, pa.array([unquote(text) for text in texts], "string")
             )
-        width = len(self.attributes)
-        names = flat.take(pa.array(np.arange(0, len(flat), 2)))
-        good = pc.match_substring_regex(pc.fill_null(names, "?"), r"^[0-9]{1,9}$")
-        columns = pc.if_else(good, names, "-1").cast("int64").to_numpy(zero_copy_only=False)
-        for k in np.flatnonzero((columns < 0) | (columns >= width))[:1]:
-            raise TableError(
-                f"{self.path}, line {rows[place[k]][0]}: {shown(str(names[k].as_py()))} is not the "
-                f"position of an attribute: positions go from 0 to {width - 1}. Correct the row."
-            )
-        keys = np.sort(place * width + columns)
-        for i, column in np.column_stack(np.divmod(keys[1:], width))[keys[1:] == keys[:-1]][:1]:
-            raise TableError(
-                f"{self.path}, line {rows[i][0]}: the row gives attribute {column} twice: keep one "
-                "of the two values."
-            )
-        return flat.take(pa.array(np.arange(1, len(flat), 2))), columns, place
+        return tokens, columns, place
 
     def _frame(
-        self, cells: Cells, rows: Sequence[Line], storage: Mapping[str, Storage], *, is_sparse: bool
+        self, rows: Sequence[Line], storage: Mapping[str, Storage], *, is_sparse: bool
     ) -> Frame:
         """Return the columns in `storage` of some rows; what sparse rows do not store is 0."""
-        _, columns, place = cells
+        tokens, columns, place = self._cells(rows, is_sparse=is_sparse)
         shape = len(rows), len(self.attributes)
         held = [storage.get(attribute.name) for attribute in self.attributes]
-        numeric = [j for j, how in enumerate(held) if how == "number"]
-        alike: dict[tuple[str, ...], list[int]] = {}  # columns of the same values
-        for j in numeric:
-            alike.setdefault(self.attributes[j].values, []).append(j)
+        alike: dict[Any, list[int]] = {}  # columns of the same values, held in the same way
+        for j, attribute in enumerate(self.attributes):
+            if held[j] and attribute.kind in ("numeric", "nominal"):
+                alike.setdefault((attribute.values, held[j]), []).append(j)
+        # numbers, or places in the list of values; and what stands for those left out
         values, first = np.zeros(len(columns)), np.zeros(shape[1])
-        for domain, members in alike.items():
+        for (domain, how), members in alike.items():
             chosen = np.flatnonzero(np.isin(columns, members))
-            values[chosen] = self._converted(cells, rows, chosen, members[0])
-            numbers = self.attributes[members[0]].numbers
-            if domain and numbers is not None:
-                codes = np.where(np.isnan(values[chosen]), -1, values[chosen]).astype(np.intp)
-                values[chosen] = np.append(numbers, np.nan)[codes]
-                first[members] = numbers[0]
+            own = tokens if len(chosen) == len(tokens) else tokens.take(pa.array(chosen))
+            if domain:
+                codes = pc.index_in(own, pa.array(domain, "string"), skip_nulls=True)
+                numbers = codes.cast("float64").to_numpy(zero_copy_only=False)
+                odd = np.isnan(numbers) & pc.is_valid(own).to_numpy(zero_copy_only=False)
+            else:
+                numbers, odd = as_numbers(pc.fill_null(own, "nan"), ["nan"])
+            for wrong in np.flatnonzero(odd)[:1]:
+                name = self.attributes[columns[chosen[wrong]]].name
+                problem = (
+                    f"is not a value of {name!r} (it lists {listed(domain)}): correct the row or "
+                    "the list."
+                    if domain
+                    else f"is not a finite number, but the column {name!r} is numeric: correct the "
+                    "value, or write ? for a missing one."
+                )
+                raise TableError(
+                    f"{self.path}, line {rows[place[chosen[wrong]]][0]}: "
+                    f"{shown(own[wrong].as_py())} {problem}"
+                )
+            meant = self.attributes[members[0]].numbers
+            if how == "number" and meant is not None:
+                codes = np.where(np.isnan(numbers), -1, numbers).astype(np.intp)
+                numbers = np.append(meant, np.nan)[codes]
+                first[members] = meant[0]
+            values[chosen] = numbers
         block: Any = values
         if is_sparse:
             stored = place.astype(np.int32), columns.astype(np.int32)
@@ -239,52 +266,20 @@ class ArffSource(Source):
         texts: dict[str, Any] = {}
         for j in as_text:
             attribute, chosen = self.attributes[j], order[ends[j] : ends[j + 1]]
+            index = np.full(len(rows), -1)
+            index[place[chosen]] = chosen
             if attribute.kind in ("string", "date"):
-                index = np.full(len(rows), -1)
-                index[place[chosen]] = chosen
-                own = cells[0].take(pa.array(index, mask=index < 0))
-                texts[attribute.name] = own.dictionary_encode()
-                continue
-            full = np.zeros(len(rows))
-            full[place[chosen]] = self._converted(cells, rows, chosen, j)
-            own = pa.array(full, from_pandas=True)
-            if attribute.kind == "nominal":
-                own = pa.DictionaryArray.from_arrays(
-                    own.cast("int32"), pa.array(attribute.values, "string")
-                )
-            texts[attribute.name] = text_array(own)
+                text = tokens.take(pa.array(index, mask=index < 0)).dictionary_encode()
+            else:
+                text = pa.array(np.append(values, 0.0)[index], from_pandas=True)
+                if attribute.values:
+                    domain = pa.array(attribute.values, "string")
+                    text = pa.DictionaryArray.from_arrays(text.cast("int32"), domain)
+                text = text_array(text)
+            texts[attribute.name] = text
+        numeric = [j for j, how in enumerate(held) if how == "number"]
         names = tuple(self.attributes[j].name for j in numeric)
         return Frame(block.reshape(shape)[:, numeric], names, texts)
-
-    def _converted(self, cells: Cells, rows: Sequence[Line], chosen: Indices, column: int) -> Array:
-        """Return some cells as numbers, or as places in the list of values that a column has.
-
-        Where they are missing it is NaN; what is wrong with one is said.
-        """
-        tokens, columns, place = cells
-        own = tokens if len(chosen) == len(tokens) else tokens.take(pa.array(chosen))
-        kind, domain = self.attributes[column].kind, self.attributes[column].values
-        if kind == "numeric":
-            values, odd = as_numbers(pc.fill_null(own, "nan"), ["nan"])
-        else:
-            codes = pc.index_in(own, pa.array(domain, "string"), skip_nulls=True)
-            values = codes.cast("float64").to_numpy(zero_copy_only=False)
-            odd = np.isnan(values) & pc.is_valid(own).to_numpy(zero_copy_only=False)
-        if odd.any():
-            wrong = int(odd.argmax())
-            name = self.attributes[columns[chosen[wrong]]].name
-            problem = (
-                f"is not a finite number, but the column {name!r} is numeric: correct the "
-                "value, or write ? for a missing one."
-                if kind == "numeric"
-                else f"is not a value of {name!r} (it lists {listed(domain)}): correct the row "
-                "or the list."
-            )
-            line = rows[place[chosen[wrong]]][0]
-            raise TableError(
-                f"{self.path}, line {line}: {shown(str(own[wrong].as_py()))} {problem}"
-            )
-        return values
 
 
 def _lines(block: bytes, before: int) -> list[Line]:
@@ -293,26 +288,15 @@ def _lines(block: bytes, before: int) -> list[Line]:
     return [(number, line) for number, line in lines if line and line[0] != "%"]
 
 
-def _known(tokens: Any) -> Any:
-    """Return texts with null for those that mean missing."""
-    return pc.if_else(pc.equal(tokens, "?"), None, tokens)
-
-
-def _quoted_pairs(body: str) -> list[list[str | None]]:
-    """Split a row in which values are quoted, and so may hold commas and spaces.
-
-    A pair that cannot be read comes back with one part instead of two.
-    """
-    pairs: list[list[str | None]] = []
-    position = 0
-    while position < len(body):
-        match = _PAIR.match(body, position)
-        if match is None:
-            return [*pairs, [body[position:]]]
-        value = unquote(match[2]) if match[2] else None if match[3] == "?" else match[3]
-        pairs.append([match[1], value])
+def _pieces(body: str, *, has_index: bool = False) -> list[str]:
+    """Split at commas, but for those in quotes; with `has_index`, after the index of a value."""
+    pieces, position = list[str](), 0
+    while match := _PIECES[has_index].match(body, position):
+        pieces.append(match[1].strip())
+        if not match[2]:
+            break
         position = match.end()
-    return pairs
+    return pieces
 
 
 def unquote(token: str) -> str:
@@ -325,26 +309,6 @@ def unquote(token: str) -> str:
         return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _CONTROLS.get(escaped, escaped)
 
     return _ESCAPE.sub(resolve, token[1:-1])
-
-
-def split_values(text: str) -> list[str | None] | None:
-    """Split comma-separated values that may be quoted; None when a quote is left open.
-
-    A question mark without quotes comes back as None: missing.
-    """
-    values: list[str | None] = []
-    position = 0
-    while match := _VALUE.match(text, position):
-        if match[1] is not None:
-            values.append(unquote(match[1]))
-        elif match[2][:1] in ("'", '"'):
-            return None  # a quote that is not closed before the next comma
-        else:
-            values.append(None if match[2].strip() == "?" else match[2].strip())
-        if not match[3]:
-            return values
-        position = match.end()
-    return None
 
 
 def _read_header(take: Take, path: Path) -> tuple[str, tuple[Attribute, ...]]:
@@ -392,13 +356,13 @@ def _attribute(rest: str) -> Attribute:
         raise TableError(f"an attribute needs a name and a type but the line says {shown(rest)}.")
     if declared.startswith("{"):
         end = declared.rfind("}")
-        listed = split_values(declared[1:end]) if end > 0 else None
-        if listed is None or (listed == [""] and "'" not in declared and '"' not in declared):
+        pieces = _pieces(declared[1:end]) if end > 0 else [""]
+        if pieces == [""] or any(p[:1] in ("'", '"') and not _CLOSED.fullmatch(p) for p in pieces):
             raise TableError(
                 f"the value list of {name!r} is empty, or a bracket or quote in it is not closed: "
                 "write {a, b, ...}."
             )
-        values = tuple("?" if value is None else value for value in listed)
+        values = tuple(map(unquote, pieces))
         if len(set(values)) != len(values):
             raise TableError(f"the attribute {name!r} lists a value twice: remove one of them.")
         return Attribute(name, "nominal", values)

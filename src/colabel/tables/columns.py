@@ -1,8 +1,7 @@
 """What the feature columns of a table are: numbers, categories, text, dates, or of no use.
 
-It is decided by what is counted in them, and the counts of parts of a table add up to those of the
-whole. Mean and squared deviations of two groups of rows are added as by Chan, Golub and LeVeque
-(1983):
+Statistics decide it, and the statistics of the parts of a table add up to those of the whole. Means
+and squared deviations of two groups of rows are combined as by Chan, Golub and LeVeque (1983):
 
     mean = mean_a + d n_b / n,    M = M_a + M_b + d^2 n_a n_b / n,    d = mean_b - mean_a
 """
@@ -10,9 +9,8 @@ whole. Mean and squared deviations of two groups of rows are added as by Chan, G
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -24,20 +22,19 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.schema import stored
-from colabel.tables.frame import Frame
-from colabel.tables.source import TableError, added
+from colabel.tables.source import Frame, TableError, added
 
 Kind = Literal["number", "category", "text", "date"]
 
 MOST_VALUES = 1 << 17
-"""Different texts of a column that are counted; more of them are no categories."""
+"""Distinct texts of a column that are counted; a column with more is not a category."""
 
 _FEW_CATEGORIES = 30
-_WORDS_OF_TEXT = 2.0  # mean words of a value, from which on a column is text
+_WORDS_OF_TEXT = 2.0  # a column with at least this mean number of words is text
 
 
 DATE_NUMBERS = ("year", "month", "weekday", "days")
-"""What a date becomes: Monday is weekday 0; days count on from date to date, hours a fraction."""
+"""Numbers of a date: Monday is weekday 0; hours are fractions of the days since 1970."""
 
 _TIME = (
     r"(?:[T ]\s*(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2}(?:[.,]\d+)?))?\s*(?P<half>[AaPp][Mm])?"
@@ -52,9 +49,9 @@ DATE_FORMS: Mapping[str, str] = MappingProxyType(
         "11/15/2026": rf"^\s*{_MONTH}(?P<s>[-/]){_DAY}(?P<z>[-/]){_YEAR}{_TIME}",
     }
 )
-"""Forms of dates by how they write the 15th of November 2026; a time of day may follow.
+"""Regular expressions of dates, by how the form writes 15 November 2026; a time may follow.
 
-Only the last two can be taken for each other.
+Only the last two forms can be confused with each other.
 """
 
 ANY_DATE = (
@@ -75,7 +72,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Columns that are used, and those left out with the reason."""
+    """The columns that are used, and the reason for each one left out."""
 
     used: tuple[Column, ...]
     left_out: Mapping[str, str]
@@ -87,7 +84,7 @@ class ColumnChoice:
 
 @dataclass(frozen=True)
 class NumberStatistics:
-    """What is counted in c columns of numbers.
+    """Statistics of c columns of numbers.
 
     Attributes
     ----------
@@ -112,9 +109,9 @@ class NumberStatistics:
 
     @classmethod
     def of(cls, block: Any) -> NumberStatistics:
-        """Count in numbers (n, c), NaN where missing; n is at least one."""
+        """Return the statistics of numbers (n, c), NaN where missing; n is at least one."""
         n_rows, n_columns = block.shape
-        if is_sparse(block):  # of which only the range is of interest
+        if is_sparse(block):  # only the range is used
             columns = sparse.csc_array(block)
             columns.data = np.nan_to_num(columns.data)
             limits = columns.min(axis=0).toarray(), columns.max(axis=0).toarray()
@@ -129,7 +126,7 @@ class NumberStatistics:
             mean = np.nansum(block, axis=0) / np.maximum(n_known, 1)
             squares = np.nansum((block - mean) ** 2, axis=0)
         lowest, highest = np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)
-        # only a column whose range is its length can number the rows
+        # a column that numbers the rows has a range of n_rows - 1
         may = np.flatnonzero(highest - lowest == n_rows - 1)
         counts_up = np.zeros(n_columns, dtype=bool)
         counts_up[may] = (np.diff(block[:, may], axis=0) == 1).all(axis=0)
@@ -158,7 +155,7 @@ class NumberStatistics:
         return missing
 
     def of_columns(self, columns: Sequence[int]) -> NumberStatistics:
-        """Return those of some of the columns."""
+        """Return the statistics of some of the columns."""
         own = {name: values for name, values in vars(self).items() if name != "n_rows"}
         chosen = {name: values[list(columns)] for name, values in own.items()}
         return NumberStatistics(self.n_rows, **chosen)
@@ -166,19 +163,19 @@ class NumberStatistics:
 
 @dataclass(frozen=True)
 class TextStatistics:
-    """What is counted in a column of texts.
+    """Statistics of a column of texts.
 
     Attributes
     ----------
     n_rows, n_known : int
     counts : {text: rows}, or None
-        None where there are too many different ones.
+        None if there are too many distinct ones.
     n_words : int
-        Of all the rows together.
+        Over all rows.
     all_dates : bool
-        Whether all texts look like dates, of whatever form.
+        Whether all texts look like dates of some form.
     dates : {form: NumberStatistics}
-        Of the `DATE_NUMBERS` of the texts, for each form of dates that all of them have.
+        Statistics of the `DATE_NUMBERS`, for each form that all texts have.
     """
 
     n_rows: int
@@ -190,7 +187,7 @@ class TextStatistics:
 
     @classmethod
     def of(cls, values: list[str], codes: Indices) -> TextStatistics:
-        """Count in texts by the places (n,) of their values, -1 where missing."""
+        """Return the statistics of texts: distinct values and their codes (n,), -1 if missing."""
         times = np.bincount(codes[codes >= 0], minlength=len(values))
         counts = Counter({v: n for v, n in zip(values, times.tolist(), strict=True) if n})
         n_words = sum(len(text.split()) * n_times for text, n_times in counts.items())
@@ -206,6 +203,7 @@ class TextStatistics:
         return cls(len(codes), int(times.sum()), few, n_words, all_dates, dates)
 
     def __add__(self, other: TextStatistics) -> TextStatistics:
+        forms = self.dates.keys() & other.dates.keys()
         both = None
         if self.counts is not None and other.counts is not None:
             both = Counter(self.counts) + Counter(other.counts)
@@ -216,21 +214,17 @@ class TextStatistics:
             both,
             self.n_words + other.n_words,
             self.all_dates and other.all_dates,
-            {
-                form: own + other.dates[form]
-                for form, own in self.dates.items()
-                if form in other.dates
-            },
+            {form: self.dates[form] + other.dates[form] for form in forms},
         )
 
     @property
     def date_form(self) -> str | None:
-        """The form of the dates that all texts are; None if they are none, or of two forms."""
+        """The form of dates that all texts have; None if there is none, or more than one."""
         return next(iter(self.dates)) if len(self.dates) == 1 else None
 
     @property
     def kind(self) -> str:
-        """What a column of such texts is, or the reason to leave it out."""
+        """The kind of a column of such texts, or the reason to leave it out."""
         if not self.n_known:
             return "is empty"
         n_values = MOST_VALUES + 1 if self.counts is None else len(self.counts)
@@ -253,25 +247,20 @@ class TextStatistics:
         return f"has {many} different values in {self.n_known} rows"
 
 
-@cache
-def _analyzer() -> Callable[[str], list[str]]:
-    # what a word is: two or more letters or digits, without accents, in small letters
-    words: Callable[[str], list[str]] = CountVectorizer(strip_accents="unicode").build_analyzer()
-    return words
-
-
 def count_words(values: list[str], codes: Indices) -> Counter[str]:
-    """Count in how many rows each word is; texts are given by the places (n,) of their values."""
+    """Count the rows that contain each word, in texts given by distinct values and codes (n,)."""
+    # a word is two or more letters or digits, without accents, in small letters
+    words = CountVectorizer(strip_accents="unicode").build_analyzer()
     n_rows = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
     rows = Counter[str]()
     for text, n in zip(values, n_rows, strict=True):
-        rows.update(dict.fromkeys(_analyzer()(text) if n else (), n))
+        rows.update(dict.fromkeys(words(text) if n else (), n))
     return rows
 
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What is counted in the feature columns of a table.
+    """Statistics of the feature columns of a table.
 
     Attributes
     ----------
@@ -290,7 +279,7 @@ class ColumnStatistics:
 
     @classmethod
     def of(cls, frame: Frame) -> ColumnStatistics:
-        """Count in the rows of a frame, at least one."""
+        """Return the statistics of the rows of a frame, at least one."""
         texts = {name: TextStatistics.of(*frame.coded(name)) for name in frame.texts}
         numbers = NumberStatistics.of(frame.numbers)
         return cls(frame.number_names, numbers, frame.is_sparse, texts)
@@ -310,16 +299,16 @@ class ColumnStatistics:
         return ColumnStatistics(self.number_names, numbers, self.is_sparse, texts)
 
     def n_missing(self, names: Sequence[str]) -> int:
-        """Missing values of some of the columns."""
+        """Return the number of missing values in some of the columns."""
         missing = dict(zip(self.number_names, self.numbers.n_missing.tolist(), strict=True))
         missing |= {name: column.n_rows - column.n_known for name, column in self.texts.items()}
         return sum(missing[name] for name in names)
 
     @property
     def useless_numbers(self) -> dict[str, str]:
-        """Columns of numbers that are of no use, and why."""
+        """Columns of numbers that are not worth using, with the reasons."""
         if self.is_sparse:
-            return {}  # there may be a hundred thousand columns: a constant one does no harm
+            return {}  # there may be 100,000 columns, and a constant one does no harm
         numbers = self.numbers
         is_full = numbers.n_known == numbers.n_rows
         reasons: dict[str, str] = {}
@@ -337,16 +326,16 @@ def choose_columns(
 ) -> ColumnChoice:
     """Decide what each column is.
 
-    A text column of dates is one, by their form; one of few different values is a category; one of
-    several words a value is text; any other, such as a name or a key, is left out, as are columns
-    that never vary and columns that number the rows.
+    A text column whose values are dates of one form is a date; one with few distinct values is a
+    category; one with several words per value is text. Others, such as names or keys, are left out,
+    as are columns that never vary and columns that number the rows.
 
     Parameters
     ----------
     table : Frame or ColumnStatistics
-        Feature columns only, or what was counted in them.
+        Feature columns only, or their statistics.
     forced : {name: kind}, optional
-        Columns whose kind the user has said.
+        Columns whose kind the user has chosen.
 
     Examples
     --------
@@ -378,7 +367,7 @@ def choose_columns(
 
 
 def date_numbers(texts: Any, form: str) -> Array:
-    """Return `DATE_NUMBERS` (n, 4) of texts; NaN where a text is no date of the form.
+    """Return `DATE_NUMBERS` (n, 4) of texts; NaN where a text is not a date of the form.
 
     Examples
     --------

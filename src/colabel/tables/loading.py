@@ -1,4 +1,4 @@
-"""From a file, or what is in memory, to features and labels; and what is seen in these."""
+"""Features and labels from a file or from memory, and a summary of them."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ from colabel.core.arrays import Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables import table_labels
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
-from colabel.tables.frame import Frame
 from colabel.tables.reading import open_table, read_chunks, read_frame
-from colabel.tables.source import ReadingOptions, Source, TableError
+from colabel.tables.source import Frame, ReadingOptions, Source, TableError
 
-_MOST_LIKELY = 12  # different values of a column that may be a label
-_RARE = 10  # rows; below this a label can hardly be learned, nor its score trusted
+_MOST_LIKELY = 12  # distinct values of a column that looks like a label
+_RARE = 10  # rows; a rarer label can hardly be learned, and its score is not reliable
 _LISTED = 5
 
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What a user says about a table.
+    """What a user asks of a table.
 
     Attributes
     ----------
     path : Path
     labels : sequence of str
-        Names, globs, @lists of label columns; none for those that a MEKA file counts itself.
+        Names, globs, @lists of label columns; by default those that a MEKA file declares.
     separator : str, optional
-        What separates the tags in a single label column; None finds out, "" says nothing does.
+        What separates the tags in a single label column; None detects it, "" means no tags.
     drop, category, text : sequence of str
-        Names, globs, @lists of columns to leave out, and of columns that are categories or text;
-        a label column that is named as a category is a class variable as it stands.
+        Names, globs, @lists of columns to leave out, and of columns that are categories or text; a
+        label column named as a category is a class variable with any values.
     options : ReadingOptions
     """
 
@@ -52,9 +51,9 @@ class TableRequest:
     options: ReadingOptions = field(default_factory=ReadingOptions)
 
     def resolved(self, source: Source) -> TableRequest:
-        """Return the request with the names of columns of a table in place of patterns.
+        """Return the request with names of columns of a table instead of patterns.
 
-        Labels are then read as they stand, and columns that need not be numbers as texts.
+        Its labels, and other columns that need not be numbers, are read as texts.
         """
         names = source.names
         labels = tuple(source.labels)
@@ -65,14 +64,14 @@ class TableRequest:
                 likely = _label_like(source) if self.labels else []
                 more = f" These look like labels: {', '.join(likely)}." if likely else ""
                 raise TableError(f"{error}{more}") from None
-        drop = table_labels.match_columns(self.drop, names, "column to drop") if self.drop else ()
+        asked = {"column to drop": self.drop, "category": self.category, "text": self.text}
+        drop, category, text = (
+            table_labels.match_columns(patterns, names, what) if patterns else ()
+            for what, patterns in asked.items()
+        )
         both = set(labels) & set(drop)
         if both:
             raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
-        category = (
-            table_labels.match_columns(self.category, names, "category") if self.category else ()
-        )
-        text = table_labels.match_columns(self.text, names, "text") if self.text else ()
         as_text = (*category, *text, *drop, *labels, *self.options.as_text)
         options = replace(self.options, as_text=as_text)
         return TableRequest(self.path, labels, self.separator, drop, category, text, options)
@@ -88,21 +87,21 @@ class TableRequest:
         return features
 
     def reader(self, counted: table_labels.LabelStatistics) -> table_labels.LabelReader:
-        """Return what reads the labels that were counted."""
+        """Return a reader of the labels with these statistics."""
         return counted.reader(self.labels, self.separator, [*self.category, *self.text])
 
     def choose(self, counted: ColumnStatistics) -> ColumnChoice:
-        """Decide what the columns are that were counted, unless the user says so."""
+        """Decide the kinds of the columns, except for those that the user has chosen."""
         known = set(counted.names)
         forced: dict[str, Kind] = {n: "category" for n in self.category if n in known}
         return choose_columns(counted, forced | {n: "text" for n in self.text if n in known})
 
 
 def _label_like(source: Source) -> list[str]:
-    """Names of the columns whose first rows hold the same few values again and again."""
+    """Return the names of the columns with few distinct values in their first rows."""
     try:
         rows = next(iter(read_chunks(source, dict.fromkeys(source.names, "text"), 1000)))
-    except ValueError:  # what is wrong with the table is said when it is read
+    except ValueError:  # reading the table will raise the error
         return []
     values = {name: np.unique(rows.coded(name)[1]) for name in rows.texts}
     most = min(_MOST_LIKELY, rows.n_rows // 2)
@@ -111,7 +110,7 @@ def _label_like(source: Source) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """A table ready to be learned from: the rows with at least one label known.
+    """A table to learn from: its rows with at least one known label.
 
     Attributes
     ----------
@@ -119,12 +118,12 @@ class TableData:
     features : Frame
     labels : Labels
     counted : ColumnStatistics
-        Of the features.
+        Statistics of the features.
     choice : ColumnChoice
     n_unlabelled : int
-        Rows left out because none of their labels is known.
+        Number of rows left out because they have no known label.
     row_numbers : (n,)
-        Which rows of the table these are, from 0.
+        Positions of these rows in the table, from 0.
     """
 
     path: Path
@@ -137,7 +136,7 @@ class TableData:
 
     @classmethod
     def of(cls, request: TableRequest, features: Frame, labels: table_labels.Labels) -> TableData:
-        """Leave out the rows without a known label, and decide what the columns are."""
+        """Leave out the rows without a known label, and decide the kinds of the columns."""
         known = (labels.codes != MISSING).any(axis=1)
         rows = np.flatnonzero(known)
         if not known.all():
@@ -149,7 +148,7 @@ class TableData:
 
 
 def load_table(request: TableRequest) -> TableData:
-    r"""Read a table, split it into features and labels, and decide what its columns are.
+    r"""Read a table, split it into features and labels, and decide the kinds of its columns.
 
     Examples
     --------
@@ -170,7 +169,7 @@ def load_table(request: TableRequest) -> TableData:
 
 
 def check_rows(n_rows: int, path: Path) -> None:
-    """Raise an error for a table of too few rows."""
+    """Raise an error if a table has too few rows."""
     if n_rows < 2:
         raise TableError(
             f"{path} has {n_rows} row{'s' * (n_rows != 1)} with labels: at least two are needed to "
@@ -181,7 +180,7 @@ def check_rows(n_rows: int, path: Path) -> None:
 def table_of(
     data: Any, labels: Any, label_names: Sequence[str] | None = None, name: str = "table"
 ) -> TableData:
-    """Return features, labels and column kinds of what is in memory.
+    """Return features, labels and kinds of columns of a table in memory.
 
     Parameters
     ----------
@@ -191,9 +190,9 @@ def table_of(
         Names, globs or @lists of the label columns of `data`; or the labels themselves, as models
         take them.
     label_names : sequence of d str, optional
-        Names of the labels, where they have none.
+        Names of labels that have none.
     name : str
-        What the table is called.
+        Name of the table.
 
     Examples
     --------
@@ -239,7 +238,7 @@ def table_of(
 
 
 def _names_of(data: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a table; None for an array."""
+    """Return the names of the columns of a table; None for an array."""
     if isinstance(data, Frame):
         return data.names
     if isinstance(data, Mapping):
@@ -252,7 +251,7 @@ def _names_of(data: Any) -> tuple[str, ...] | None:
 def column_of(
     path: Path, options: ReadingOptions, name: str, *, in_order: bool = False
 ) -> NDArray[Any]:
-    """Read one column of a table, numbers or texts; with `in_order`, one that can be sorted."""
+    """Read one column of a table; with `in_order`, refuse one that cannot be sorted."""
     source = open_table(path, options)
     (name,) = table_labels.match_columns([name], source.names, "folds")
     storage = source.storage()[name]
@@ -272,7 +271,7 @@ def column_of(
 
 @dataclass(frozen=True)
 class LabelCount:
-    """How often each value of a label occurs, most frequent first."""
+    """Number of rows with each value of a label, most frequent first."""
 
     name: str
     counts: dict[str, int]
@@ -281,7 +280,7 @@ class LabelCount:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What was seen in a table.
+    """Summary of a table.
 
     Attributes
     ----------
@@ -295,11 +294,11 @@ class TableSummary:
     is_sparse : bool
     labels : tuple of LabelCount
     labels_per_row : float or None
-        Mean number of labels of a row; None for class variables.
+        Mean number of labels per row; None for class variables.
     n_label_sets : int
-        Different label vectors among the fully labelled rows.
+        Distinct label vectors among the fully labelled rows.
     warnings : tuple of str
-        Sentences about what may go wrong.
+        Sentences about possible problems.
     """
 
     path: str
@@ -319,7 +318,7 @@ class TableSummary:
 
 
 def summarise(data: TableData) -> TableSummary:
-    r"""Count rows, columns, labels and missing values, and look for what may go wrong.
+    r"""Count rows, columns, labels and missing values, and look for possible problems.
 
     Examples
     --------
@@ -347,7 +346,7 @@ def summarise(data: TableData) -> TableSummary:
 
 
 def count_vectors(labels: table_labels.Labels) -> Counter[bytes]:
-    """Count how many rows have each vector of codes; the counts of parts of a table add up."""
+    """Count the rows with each vector of codes; the counts of parts of a table add up."""
     codes = np.ascontiguousarray(labels.codes, dtype=np.int32)
     rows = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).ravel()
     vectors, times = np.unique(rows, return_counts=True)
@@ -362,7 +361,7 @@ def summary_of(
     counted: ColumnStatistics,
     n_unlabelled: int,
 ) -> TableSummary:
-    """Return what was seen in a table from what was counted in its labels and columns."""
+    """Return the summary of a table from statistics of its labels and columns."""
     codes = np.frombuffer(b"".join(vectors), dtype=np.int32).reshape(-1, space.n_labels)
     times = np.array(list(vectors.values()))
     n_rows = int(times.sum())

@@ -1,10 +1,10 @@
-"""TableModel: a model that takes a user's table as it is, and the features it makes of columns.
+"""TableModel: a model that takes a user's table, and the features it makes of the columns.
 
-Numbers and dates are scaled, categories encoded, texts become TF-IDF.
+Numbers and dates are scaled, categories are one-hot encoded, texts become TF-IDF.
 
-What is learned of a column is what scikit-learn's imputer, scaler, encoder and vectoriser learn,
-but from counts, which add up: so it is the same whether the rows lie in memory or come in parts.
-Only plain tables are kept, so that a model file holds nothing but data that can be checked.
+The preprocessing learns what scikit-learn's imputer, scaler, encoder and vectoriser learn, but from
+additive statistics, so it is the same whether the rows are in memory or come in parts. It keeps
+plain tables only, so a model file holds nothing but data that can be checked.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from colabel.tables.columns import (
     count_words,
     date_numbers,
 )
-from colabel.tables.frame import Frame
-from colabel.tables.source import TableError, written_value
+from colabel.tables.source import Frame, TableError, written_value
 from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
@@ -45,31 +44,29 @@ if TYPE_CHECKING:
     from colabel.labels import LabelSpace
     from colabel.models.evidence.record import FeatureEvidence
     from colabel.models.label_graph import LabelGraph
-    from colabel.tables.frame import Features
+    from colabel.tables.source import Features
     from colabel.tables.streaming import PreparedTable
 
-_FAR = schema.Between(
-    -1e300, 1e300
-)  # numbers from which differences and quotients can still be taken
+_FAR = schema.Between(-1e300, 1e300)  # differences and quotients of such numbers are finite
 _SCALE = schema.Between(1e-300, 1e300)
-_MOST_CATEGORIES = 100  # of a column; rarer ones share a column
+_MOST_CATEGORIES = 100  # features of a column; the rarest values share one
 _MOST_WORDS = 10_000  # of a text column
-_MOST_DENSE = 200  # features that are stored densely although most are zero
+_MOST_DENSE = 200  # features that are stored densely even if most are zero
 
 
 @schema.stored("number-table")
 @dataclass(frozen=True)
 class NumberTable:
-    """Columns of numbers: their means, which stand for missing ones too, and their scales.
+    """Columns of numbers: their means, which also replace missing numbers, and their scales.
 
     Attributes
     ----------
     mean, scale : (c + m,) arrays
-        Subtracted, and divided by.
+        Subtracted from the numbers, and what they are divided by.
     flagged : (m,) array of int
-        Columns in which numbers were missing: each has a 0/1 feature more.
+        Columns with missing numbers: each has an additional 0/1 feature.
     is_sparse : bool
-        Whether the numbers are stored sparsely, and only divided.
+        Whether the numbers are sparse, and only divided.
     """
 
     mean: Annotated[Array, "features", _FAR]
@@ -90,8 +87,8 @@ class NumberTable:
     def of_statistics(
         cls, counted: NumberStatistics, *, is_sparse: bool = False, most_flags: int | None = None
     ) -> NumberTable:
-        """Learn what scikit-learn's ``SimpleImputer`` and ``StandardScaler`` learn of such rows."""
-        if is_sparse:  # as its ``MaxAbsScaler``
+        """Learn what scikit-learn's ``SimpleImputer`` and ``StandardScaler`` learn."""
+        if is_sparse:  # like scikit-learn's ``MaxAbsScaler``
             zeros = np.zeros(len(counted.mean))
             largest = np.maximum(np.abs(counted.lowest), np.abs(counted.highest))
             none = np.zeros(0, dtype=np.intp)
@@ -100,7 +97,7 @@ class NumberTable:
         share = counted.n_missing[flagged] / counted.n_rows
         mean = np.concatenate([counted.mean, share])
         variance = np.concatenate([counted.squares / counted.n_rows, share * (1.0 - share)])
-        # of a constant column rounding alone may leave a variance, as scikit-learn judges it
+        # the variance of a constant column may be a rounding error; the bound is scikit-learn's
         rounding = counted.n_rows * np.finfo(np.float64).eps
         is_constant = variance <= rounding * variance + (rounding * mean) ** 2
         return cls(mean, np.where(is_constant, 1.0, np.sqrt(variance)), flagged, False)
@@ -121,7 +118,7 @@ class NumberTable:
             block = np.where(missing, self.mean[: block.shape[1]], block)
         if len(self.flagged):
             block = np.concatenate([block, missing[:, self.flagged]], axis=1)
-        # files are read by columns, models go through rows
+        # files are read in columns, models read rows
         features = np.subtract(block, self.mean, order="C")
         features /= self.scale
         return features
@@ -130,7 +127,7 @@ class NumberTable:
 @schema.stored("category-table")
 @dataclass(frozen=True)
 class CategoryTable:
-    """A column of categories: the feature of each value, and of any other.
+    """A column of categories: the feature of each value, and of unseen values.
 
     Attributes
     ----------
@@ -138,9 +135,9 @@ class CategoryTable:
     values : tuple of str
         Missing is "".
     features : (v,) array of int
-        Which 0/1 feature says that a row has the value; rare values share one.
+        The 0/1 feature of each value; rare values share one.
     other : int
-        The feature of values that were never seen, -1 for none.
+        The feature of values not seen in training, -1 for none.
     """
 
     n_features: Annotated[int, schema.Is("features"), schema.Between(0, 10**6)]
@@ -150,7 +147,7 @@ class CategoryTable:
 
     @classmethod
     def of_statistics(cls, counted: TextStatistics, name: str) -> CategoryTable:
-        """Learn from how many rows have each value: as scikit-learn's ``OneHotEncoder`` does."""
+        """Learn from the number of rows with each value, like scikit-learn's ``OneHotEncoder``."""
         if counted.counts is None:
             raise TableError(
                 f"The column {name!r} has more than {MOST_VALUES} different values, too many "
@@ -173,7 +170,7 @@ class CategoryTable:
         return dict(zip(self.values, self.features.tolist(), strict=True))
 
     def transform(self, values: list[str], codes: Indices, name: str = "") -> Any:
-        """Return the features, CSR (n, n_features), of texts by the places of their values."""
+        """Return the features, CSR (n, n_features), of texts given by distinct values and codes."""
         places = [self._feature_of.get(value, self.other) for value in (*values, "")]
         features = np.array(places, dtype=np.intp)[codes]
         rows = np.flatnonzero(features >= 0)
@@ -184,9 +181,9 @@ class CategoryTable:
 @schema.stored("word-table")
 @dataclass(frozen=True)
 class WordTable:
-    """A column of text: the words that count, and their inverse document frequencies.
+    """A column of text: its vocabulary, and inverse document frequencies.
 
-    What a word is stands here and nowhere in a file: two or more letters or digits.
+    A word is two or more letters or digits; a model file cannot change that.
 
     Attributes
     ----------
@@ -199,7 +196,7 @@ class WordTable:
 
     @classmethod
     def of_counts(cls, rows: Mapping[str, int], n_rows: int) -> WordTable:
-        """Learn from how many of n rows have each word: as scikit-learn's ``TfidfVectorizer``."""
+        """Learn from the number of rows with each word, like scikit-learn's ``TfidfVectorizer``."""
         several = [word for word, n in rows.items() if n >= 2] or list(rows)
         kept = sorted(sorted(several, key=lambda word: (-rows[word], word))[:_MOST_WORDS])
         idf = np.log((1.0 + n_rows) / (1.0 + np.array([rows[word] for word in kept]))) + 1.0
@@ -218,7 +215,7 @@ class WordTable:
         return made
 
     def transform(self, values: list[str], codes: Indices, name: str = "") -> Any:
-        """Return TF-IDF, CSR (n, w), of texts by the places of their values."""
+        """Return TF-IDF, CSR (n, w), of texts given by distinct values and codes."""
         return self._vectorizer.transform([*values, ""])[codes]
 
 
@@ -227,8 +224,7 @@ class WordTable:
 class DateTable:
     """A column of dates: their form, and year, month, weekday and days as columns of numbers.
 
-    Scaled to mean 0, days since any date are days since the first. Where some dates were missing
-    in the rows learned from, one feature says so.
+    If dates were missing in training, one feature tells which.
 
     Attributes
     ----------
@@ -247,7 +243,7 @@ class DateTable:
 
     @classmethod
     def of_statistics(cls, counted: TextStatistics, name: str) -> DateTable:
-        """Learn from what was counted in a column."""
+        """Learn from the statistics of a column."""
         form: Any = counted.date_form
         if form is None:
             raise TableError(f"The column {name!r} does not hold dates of one form.")
@@ -259,7 +255,7 @@ class DateTable:
         return self.numbers.n_features
 
     def transform(self, values: list[str], codes: Indices, name: str) -> Array:
-        """Return the features (n, n_features) of texts by the places of their values."""
+        """Return the features (n, n_features) of texts given by distinct values and codes."""
         numbers = date_numbers(values, self.form)
         odd = np.isnan(numbers[:, 0]) & np.isin(np.arange(len(values)), codes)
         if odd.any():
@@ -274,25 +270,25 @@ class DateTable:
 
 @schema.stored("preprocessor")
 class Preprocessor(BaseEstimator):
-    """Turn the columns of a frame into features; everything it needs is learned by `fit`.
+    """Turn the columns of a frame into features.
 
-    Numbers: missing ones become the column's mean, and where there were any a 0/1 feature says
-    which; then mean 0 and variance 1. Sparse numbers are only divided by their largest value.
-    Categories: one 0/1 feature for each of the 100 most common values, one for the others;
-    missing is a value of its own, one never seen before is all zeros or "the others". Texts:
-    TF-IDF of the words that are in at least two rows, the 10,000 most common at most. Dates: year,
-    month, weekday and days since the first, as columns of numbers.
+    Numbers: the mean of the column replaces missing ones, and a 0/1 feature tells which were
+    missing, if any; then they are scaled to mean 0 and variance 1. Sparse numbers are only divided
+    by their largest absolute value. Categories: one 0/1 feature for each of the 100 most common
+    values, and one for the others; missing is a value of its own, and an unseen value is all zeros
+    or one of the others. Texts: TF-IDF of the 10,000 most common words that occur in at least two
+    rows. Dates: year, month, weekday and days, as columns of numbers.
 
     Parameters
     ----------
     columns : sequence of Column
-        The columns to use, and as what.
+        The columns to use, and their kinds.
 
     Attributes
     ----------
     numbers_ : NumberTable or None
     tables_ : list of CategoryTable, WordTable or DateTable
-        One for each column of categories, text or dates, in this order of kinds.
+        One for each column of categories, then of text, then of dates.
     n_features_out_ : int
     is_sparse_ : bool
         Whether the features are a CSR array.
@@ -342,14 +338,14 @@ class Preprocessor(BaseEstimator):
     def fit_statistics(
         self, counted: ColumnStatistics, words: Mapping[str, Mapping[str, int]]
     ) -> Self:
-        """Learn from what was counted in rows.
+        """Learn from statistics of rows.
 
         Parameters
         ----------
         counted : ColumnStatistics
-            Of these columns, and perhaps others.
+            Statistics of these columns, and perhaps others.
         words : {name: {word: rows}}
-            Of the columns of text.
+            Numbers of rows with each word, for each column of text.
         """
         place = {name: j for j, name in enumerate(counted.number_names)}
         own = [place[name] for name in self._names("number")]
@@ -374,11 +370,11 @@ class Preprocessor(BaseEstimator):
         return self
 
     def count_words(self, frame: Frame) -> dict[str, Mapping[str, int]]:
-        """Count in how many rows each word is, of the columns of text."""
+        """Count the rows with each word in the columns of text."""
         return {name: count_words(*frame.coded(name)) for name in self._names("text")}
 
     def fit_transform(self, frame: Frame, y: Any = None) -> Features:
-        """Learn from the rows of a frame, and return their features."""
+        """Fit to the rows of a frame, and return their features."""
         return self.fit(frame).transform(frame)
 
     def transform(self, frame: Frame) -> Features:
@@ -396,7 +392,7 @@ class Preprocessor(BaseEstimator):
         return full[0] if len(full) == 1 else np.concatenate(full, axis=1)
 
     def column_of_feature(self) -> Indices:
-        """Return the position in `columns` that each feature (n_features_out_,) is made of."""
+        """Return the position in `columns` of the column of each feature (n_features_out_,)."""
         place = {column.name: i for i, column in enumerate(self.columns)}
         numbers = np.array([place[name] for name in self._names("number")], dtype=np.intp)
         owners = []
@@ -417,9 +413,8 @@ class Preprocessor(BaseEstimator):
 def terms_of_row(preprocessor: Preprocessor, frame: Frame, x: Any) -> FeatureTerms:
     """Return the terms of the one row of a frame, whose features are x (1, p).
 
-    A column is a term, whatever features it was made into. A column of text has a term for each
-    word that stands in it and one for all words that do not; of sparse numbers, those that are 0
-    share one.
+    A column is one term, however many features it has. A column of text has a term for each word in
+    it, and one for all other words; sparse numbers that are 0 share one term.
 
     Examples
     --------
@@ -476,9 +471,9 @@ class TableModel:
     preprocessor : Preprocessor
     model : fitted estimator of colabel, or a pipeline that ends in one
     label_source : LabelSource
-        Where the labels stood in the training table.
+        Where the labels were in the training table.
     n_rows : int
-        Rows it was fitted to.
+        Number of rows it was fitted to.
 
     Examples
     --------
@@ -516,8 +511,14 @@ class TableModel:
         """Learn the preprocessing and a clone of the model from the rows of a frame."""
         preprocessor = Preprocessor(choice.used).fit(frame)
         fresh = clone(model)
-        if preprocessor.is_sparse_:
-            _check_takes_sparse(fresh)
+        base = getattr(model_inside(fresh), "estimator", None)
+        takes_sparse = not isinstance(base, ClassifierMixin) or get_tags(base).input_tags.sparse
+        if preprocessor.is_sparse_ and not takes_sparse:
+            raise TableError(
+                f"{type(base).__name__} takes no sparse features, which columns of text and of many"
+                " categories become: leave such columns out (--drop), or choose an estimator that "
+                "does, such as forest or nb."
+            )
         arguments = fit_arguments(fresh, labels.names, weight)
         fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **arguments)
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
@@ -545,7 +546,7 @@ class TableModel:
 
     @property
     def storage(self) -> Mapping[str, Literal["number", "text"]]:
-        """The columns it needs, and how each is read from a file."""
+        """The columns that it needs, and how each is read from a file."""
         return {c.name: "number" if c.kind == "number" else "text" for c in self.columns}
 
     def joint(self, frame: Any) -> Joint:
@@ -564,7 +565,7 @@ class TableModel:
     def feature_evidence(
         self, frame: Any, row: int = 0, *, background: Any = None, **options: Any
     ) -> FeatureEvidence:
-        """Say which columns, words and other labels speak for and against each label of a row.
+        """Return what speaks for each label of a row: columns, words and other labels.
 
         Parameters
         ----------
@@ -572,7 +573,7 @@ class TableModel:
         row : int
             The row of it to explain.
         background : rows like those of `frame`, optional
-            What the row is compared with; by default `frame`.
+            The rows that the row is compared with; by default `frame`.
         **options
             Those of `colabel.feature_evidence`.
         """
@@ -593,7 +594,7 @@ class TableModel:
         )
 
     def label_graph(self) -> LabelGraph:
-        """Return which label depends on which."""
+        """Return the graph of dependences between the labels."""
         graph: LabelGraph = model_inside(self.model).label_graph()
         return graph
 
@@ -605,15 +606,4 @@ class TableModel:
             f"TableModel({title_of(self.model)}: {counted(len(self.columns), 'column')}, "
             f"{counted(len(self.label_names_), 'label')}, fitted to "
             f"{counted(self.n_rows, 'row')})"
-        )
-
-
-def _check_takes_sparse(model: Any) -> None:
-    """Refuse a model whose `estimator` does not take sparse features."""
-    base = getattr(model_inside(model), "estimator", None)
-    if isinstance(base, ClassifierMixin) and not get_tags(base).input_tags.sparse:
-        raise TableError(
-            f"{type(base).__name__} takes no sparse features, which columns of text and of many "
-            "categories become: leave such columns out (--drop), or choose an estimator that does,"
-            " such as forest or nb."
         )

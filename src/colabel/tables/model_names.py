@@ -18,7 +18,7 @@ from colabel.models import ConformalSets, JointClassifier
 from colabel.preprocess import BoostedFeatures, ForestFeatures, KernelFeatures, SplineFeatures
 from colabel.tables.source import TableError
 
-_FEW_KINDS = 6  # all named to who has mistyped one
+_FEW_KINDS = 6  # at most this many are all listed after a mistyped name
 _KINDS = [getattr(models, name) for name in models.__all__]
 MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
     dict(
@@ -31,7 +31,7 @@ MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
         )
     )
 )
-"""Every probabilistic model but those around others, under its short or lower-case class name."""
+"""Every probabilistic model except meta-estimators, by its short or lower-case class name."""
 
 FEATURE_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
     {
@@ -41,7 +41,7 @@ FEATURE_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
         "spline": SplineFeatures,
     }
 )
-"""What may stand before a model, joined to its name by a plus: "kernel+ctbn"."""
+"""Features that a model can be fitted on, by the prefix of its name: "kernel+ctbn"."""
 
 
 ESTIMATOR_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
@@ -52,15 +52,15 @@ ESTIMATOR_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
         "gaussian": GaussianNB,
     }
 )
-"""What the parameter `estimator` of a model may be named.
+"""Estimators by the names that the parameter `estimator` of a model accepts.
 
-"nb" fits every kind of column: prepared numbers lie around 0, so a number counts as above or below
-its mean, a category or a word as there or not. "gaussian" is naive Bayes for numbers alone.
+"nb" is Bernoulli naive Bayes for every kind of column: a number counts as above or below its mean,
+a category or a word as present or absent. "gaussian" is naive Bayes for numbers alone.
 """
 
 
 def short_name(text: str) -> str:
-    """Return the short name of a model, and of the features before it, from any spelling.
+    """Return the short name of a model, with its prefix, from any spelling.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def short_name(text: str) -> str:
 
 
 def _known(name: str, kinds: Mapping[str, type], what: str) -> str:
-    """Return the short name of what is named."""
+    """Return the short name of a kind, or raise an error with the closest name."""
     short = {**{kind.__name__.lower(): key for key, kind in kinds.items()}, **{k: k for k in kinds}}
     known = short.get(name.lower())
     if known is None:
@@ -103,12 +103,12 @@ def make_model(
         "ctbn"; or "spline+ctbn", "forest+ctbn", "boosted+ctbn" and "kernel+ctbn", for a pipeline
         of `SplineFeatures`, `ForestFeatures`, `BoostedFeatures` or `KernelFeatures` and the model.
     seed : int, optional
-        Of the model and of the features.
+        Seed of the model and of the features.
     settings : {name: value}, optional
-        Parameters of the model; of the features, after their name and a dot: "kernel.width"; of
-        `ConformalSets`, after "conformal.". An `estimator` may be one of `ESTIMATOR_NAMES`.
+        Parameters of the model; those of the features have their prefix, as in "kernel.width", and
+        those of `ConformalSets` "conformal.". An `estimator` may be one of `ESTIMATOR_NAMES`.
     conformal : bool
-        Whether to put `ConformalSets` around it all.
+        Whether to wrap the model in `ConformalSets`.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def make_model(
 
 
 def _taken(settings: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Take the settings that begin with a prefix out, without it."""
+    """Remove the settings with a prefix, and return them without it."""
     return {
         key.removeprefix(prefix): settings.pop(key)
         for key in list(settings)
@@ -155,7 +155,7 @@ def _taken(settings: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _made(made: BaseEstimator, seed: int | None, settings: Mapping[str, Any]) -> BaseEstimator:
-    """Give an estimator a seed and some parameters, or say which of them it lacks."""
+    """Set the seed and parameters of an estimator, or raise an error for unknown ones."""
     known = made.get_params(deep=False)
     unknown = [key for key in settings if key not in known]
     if unknown:

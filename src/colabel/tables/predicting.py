@@ -1,9 +1,8 @@
-"""Answers for a table of any length, a chunk of rows at a time: predictions, and what to ask.
+"""Predictions, and the labels to ask for, for a table of any length in chunks of rows.
 
-They are written to CSV with numbers of six digits, or to Parquet with the numbers as they are. What
-a spreadsheet would run as a formula (a text that begins with =, +, -, @ or a tab, and is no number)
-is written to CSV with an apostrophe before it, which a spreadsheet takes for "this is text"; so are
-the names of columns.
+CSV files hold numbers of six digits, Parquet files the numbers unchanged. A spreadsheet would run a
+text as a formula if it begins with =, +, -, @ or a tab and is not a number. In CSV files such texts
+and names of columns get an apostrophe in front, by which a spreadsheet recognises text.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT
 from colabel.models.around import ConformalSets
 from colabel.models.wrapped import model_inside
-from colabel.tables.frame import Frame, Storage, as_numbers
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
-from colabel.tables.source import Source, TableError, state_of
+from colabel.tables.source import Frame, Source, Storage, TableError, as_numbers, state_of
 from colabel.tables.table_labels import expanded, match_columns, split_tags
 
 _NO_LABEL = "no label"
@@ -49,26 +47,26 @@ _FORMULA = r"^[=+\-@\t]"
 
 @dataclass(frozen=True)
 class PredictionRequest:
-    """What is wanted for each row.
+    """What to predict for each row.
 
     Attributes
     ----------
     decision : str, optional
-        Loss that the labels minimise, see `decide`; by default the model's own.
+        Loss that the predicted labels minimise, see `decide`; by default that of the model.
     probabilities : bool
         Whether to give the probability of each label alone.
     top_k : int
-        How many label sets to give with their joint probabilities.
+        Number of label sets to return with their joint probabilities.
     given : sequence of str
-        Names, globs, @lists of columns with labels that are already known. A column named like a
-        label holds its values, and so does one whose name has a label where a pattern has its "*",
-        such as known_red for "known_*". Any other holds tags that are known to be there, or, with
-        a "!" before them, known not to be.
+        Names, globs, @lists of columns with known labels. A column named like a label holds its
+        values, and so does a column such as known_red, which the pattern "known_*" matches with a
+        label in place of "*". Any other column holds tags that are known to be present or, with a
+        "!" before them, absent.
     keep : sequence of str
         Columns to copy.
     coverage : float, optional
-        Probability with which a row's listed label sets shall have the true one among them; only
-        for models that have held rows out.
+        Probability with which the listed label sets of a row contain the true one; only for models
+        fitted with held-out rows.
     """
 
     decision: str | None = None
@@ -147,37 +145,37 @@ class Predictor:
                 )
 
     def answers(self, n_rows: int | None = None) -> Iterator[pa.Table]:
-        """Give the answers, a chunk of rows at a time.
+        """Yield the answers in chunks of rows.
 
-        Their columns are the row's number (from 1), the columns that are kept, the labels (where
-        they were learned from a column of tags, that column), p_<label> (or p_<label>=<value>), and
+        Their columns are the number of the row (from 1), the kept columns, the labels (or the
+        column of tags, if they were learned from one), p_<label> (or p_<label>=<value>), and
         set_1, p_set_1, set_2, ...; with a coverage also
 
-        - n_sets: how many label sets are listed; sets: these, joined by " | ";
-        - sets_listed: "all", or "not listed within K" where the set has more than could be listed,
-          so that the true one is in the set, but perhaps not in the list;
-        - sure_<label>: yes, no or unsure; in a row, all that are not unsure are right with the
-          probability asked for.
+        - n_sets: number of listed label sets; sets: these sets, joined by " | ";
+        - sets_listed: "all", or "not listed within K" if there are more sets than the limit, so
+          that the true one may be missing from the list;
+        - sure_<label>: yes, no or unsure; with the given probability, all labels of a row that are
+          not unsure are right.
         """
         start = 1
         for frame in self.frames(n_rows):
-            with one_blas_thread:  # the products of a chunk are too small to share
+            with one_blas_thread:  # the products of a chunk are too small for several threads
                 answers = self._answers(frame, start)
             yield answers
             start += frame.n_rows
 
     def frames(self, n_rows: int | None = None) -> Iterator[Frame]:
-        """Give the rows, a chunk at a time, with the columns that the answers need."""
+        """Yield the rows in chunks, with the columns that the answers need."""
         storage: dict[str, Storage] = dict.fromkeys((*self._known, *self._keep), "text")
         yield from read_chunks(self.source, {**storage, **self.model.storage}, n_rows)
 
     def numbered(self, frame: Frame, start: int) -> dict[str, Any]:
-        """Return the numbers of rows, and the columns that are copied."""
+        """Return the numbers of the rows, and the kept columns."""
         rows = np.arange(start, start + frame.n_rows)
         return {"row": rows, **{name: frame.texts[name] for name in self._keep}}
 
     def joint(self, frame: Frame, first_row: int = 1) -> Joint:
-        """Return the joint of a frame's rows, given the labels known in it."""
+        """Return the joint of the rows of a frame, given the labels known in it."""
         joint = self.model.joint(frame)
         if not self._known:
             return joint
@@ -192,7 +190,7 @@ class Predictor:
             ) from error
 
     def known_codes(self, frame: Frame, first_row: int = 1) -> Codes:
-        """Return the codes (n, d) of the labels known in a frame, -1 where they are not."""
+        """Return the codes (n, d) of the labels known in a frame, -1 where unknown."""
         space = self.model.space
         out = np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
         position = {name: i for i, name in enumerate(space.names)}
@@ -229,7 +227,7 @@ class Predictor:
         return out
 
     def _find_known(self, space: LabelSpace) -> dict[str, int | None]:
-        """Return the columns that hold known values, and of which label; None for tags."""
+        """Return the columns with known values, and the label of each; None for tags."""
         known: dict[str, int | None] = {}
         for pattern in expanded(self.request.given):
             before, star, after = pattern.partition("*")
@@ -299,12 +297,12 @@ class Predictor:
 
 
 def coded_texts(values: Sequence[str], codes: Any) -> pa.DictionaryArray:
-    """Return a column of texts: the different ones, and which of them each row has."""
+    """Return a column of texts from distinct values and the code of each row."""
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(values, "string"))
 
 
 def _codes_of_texts(classes: Any) -> dict[str, int]:
-    """Texts that stand for the values of a label, in lower case."""
+    """Return the codes of texts, in lower case, that mean a value of a label."""
     lookup: dict[str, int] = {}
     for code, value in enumerate(classes.tolist()):
         lookup[str(value).lower()] = code
@@ -318,27 +316,29 @@ def _codes_of_texts(classes: Any) -> dict[str, int]:
     return lookup
 
 
-class Asker:
-    r"""A model, applied to the rows of a source to find the label whose value would help most.
+class Asker(Predictor):
+    r"""A model that finds, for each row of a source, the label whose value would help most.
 
-    Labels that the table knows already, in the columns where the training table had its labels and
-    in those named by `given`, are taken as known.
+    The values in the label columns of the training table, and in the columns `given`, are known.
+    The columns of the answers are the number of the row (from 1), the kept columns, the expected
+    loss, and ask_1, gain_1, ask_2, ...: the labels, and by how much the loss would decrease if the
+    value of each were known. No label is named if all are known.
 
     Parameters
     ----------
     model : TableModel
     source : what `open_table` returned
     loss : str, optional
-        See `next_question`; by default what the model's predictions minimise.
+        See `next_question`; by default the loss that the predictions of the model minimise.
     n_questions : int
-        How many labels to name.
+        Number of labels to name.
     given, keep : sequence of str
-        Columns of labels that are known, and to copy; see `PredictionRequest`.
+        Columns with known labels, and columns to copy; see `PredictionRequest`.
 
     Attributes
     ----------
     n_open : int
-        Of how many rows so far some label is unknown.
+        Number of rows so far with an unknown label.
 
     Examples
     --------
@@ -374,37 +374,27 @@ class Asker:
         own = model_inside(model.model).decision_rule()
         self.loss = loss or (own if isinstance(own, RiskMinimiser) else "subset")
         known = [name for name in model.label_source.columns if name in source.names]
-        request = PredictionRequest(given=[*known, *given], keep=keep)
-        self.predictor = Predictor(model, source, request)
+        super().__init__(model, source, PredictionRequest(given=[*known, *given], keep=keep))
         self.n_open = 0
         self.n_questions = min(n_questions, model.space.n_labels)
 
-    def answers(self, n_rows: int | None = None) -> Iterator[pa.Table]:
-        """Give the answers, a chunk of rows at a time.
-
-        Their columns are the row's number (from 1), the columns that are kept, the expected loss as
-        things are, and ask_1, gain_1, ask_2, ...: the labels, and what of the loss each would
-        remove if its value were known. No label is named where all are known.
-        """
-        start = 1
-        for frame in self.predictor.frames(n_rows):
-            question = next_question(self.predictor.joint(frame, start), self.loss)
-            rows = np.arange(frame.n_rows)
-            self.n_open += int(question.is_open.any(axis=1).sum())
-            columns = self.predictor.numbered(frame, start)
-            columns["expected_loss"] = question.risk
-            for k, label in enumerate(question.order[:, : self.n_questions].T, start=1):
-                is_open = question.is_open[rows, label]
-                # the place after the last name is that of no label
-                named = np.where(is_open, label, len(question.space.names))
-                columns[f"ask_{k}"] = coded_texts([*question.space.names, ""], named)
-                columns[f"gain_{k}"] = np.where(is_open, question.gain[rows, label], np.nan)
-            yield pa.table(columns)
-            start += frame.n_rows
+    def _answers(self, frame: Frame, start: int) -> pa.Table:
+        question = next_question(self.joint(frame, start), self.loss)
+        rows = np.arange(frame.n_rows)
+        self.n_open += int(question.is_open.any(axis=1).sum())
+        columns = self.numbered(frame, start)
+        columns["expected_loss"] = question.risk
+        for k, label in enumerate(question.order[:, : self.n_questions].T, start=1):
+            is_open = question.is_open[rows, label]
+            # the code after the last name means no label
+            named = np.where(is_open, label, len(question.space.names))
+            columns[f"ask_{k}"] = coded_texts([*question.space.names, ""], named)
+            columns[f"gain_{k}"] = np.where(is_open, question.gain[rows, label], np.nan)
+        return pa.table(columns)
 
 
 def texts_of(answers: pa.Table) -> list[tuple[str, ...]]:
-    """Return the rows of answers as texts: numbers with six digits.
+    """Return the rows of answers as texts, numbers with six digits.
 
     Examples
     --------
@@ -418,7 +408,7 @@ def texts_of(answers: pa.Table) -> list[tuple[str, ...]]:
 
 
 def csv_of(answers: pa.Table, *, safe: bool = True, header: bool = False) -> bytes:
-    """Return answers as lines of a CSV file, in UTF-8; `safe` has spreadsheets run nothing.
+    """Return answers as lines of a CSV file, in UTF-8; with `safe`, no text is a formula.
 
     Examples
     --------
@@ -433,7 +423,7 @@ def csv_of(answers: pa.Table, *, safe: bool = True, header: bool = False) -> byt
     if header:
         names = _harmless(pa.array(answers.column_names), safe=safe).to_pylist()
         names_line = csv_of(pa.table({str(k): [name] for k, name in enumerate(names)}), safe=False)
-    for style in ("none", "needed"):  # where a text needs quotes, all texts have them
+    for style in ("none", "needed"):  # if one text needs quotes, all texts get them
         lines = pa.BufferOutputStream()
         options = arrow_csv.WriteOptions(include_header=False, quoting_style=style)
         try:
@@ -471,7 +461,7 @@ def _harmless(texts: Any, *, safe: bool) -> Any:
 
 
 def _six_digits(values: Array) -> Array:
-    """Round numbers to six digits: the double next to the decimal number, as it is printed."""
+    """Round numbers to six digits: to the double that is next to the decimal number."""
     size = np.abs(values)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shift = np.clip(5 - np.floor(np.log10(size)), -22, 22)
@@ -483,10 +473,10 @@ def _six_digits(values: Array) -> Array:
 
 
 def check_ending(file: Path) -> None:
-    """Refuse the name of a file that is none that can be written."""
+    """Refuse a file name with an ending that cannot be written."""
     if not file.name.endswith(ENDINGS):
         raise TableError(
-            f"{file} is neither .csv nor .csv.gz nor .parquet, which is what is written: rename it."
+            f"{file} is neither .csv nor .csv.gz nor .parquet, the formats of answers: rename it."
         )
 
 
@@ -494,63 +484,59 @@ def check_ending(file: Path) -> None:
 def answers_written(
     file: Path | None, *, safe: bool = True
 ) -> Iterator[Callable[[pa.Table], None]]:
-    """Give a function that writes answers to a file, or (None) to standard output.
+    """Yield a function that writes answers to a file, or (None) to standard output.
 
-    Of answers that do not come nothing is written, not even the names of the columns. With `safe`,
-    no cell of a CSV file is a formula to a spreadsheet.
+    Without answers nothing is written, not even the names of the columns. With `safe`, no cell of a
+    CSV file is a formula.
     """
-    header_is_due = True
+    is_parquet = file is not None and file.suffix == ".parquet"
+    is_first = True
+    with ExitStack() as stack:
+        sink: Any = None
+        if file is not None:
+            part = stack.enter_context(written_whole(file))
+            if file.suffix == ".gz":
+                sink = stack.enter_context(gzip.open(part, "wb"))
+            elif not is_parquet:
+                sink = stack.enter_context(part.open("wb"))
 
-    def put(answers: pa.Table) -> None:
-        nonlocal header_is_due
-        lines = csv_of(answers, safe=safe, header=header_is_due)
-        header_is_due = False
-        if raw is None:
-            sys.stdout.write(lines.decode())
-        else:
-            raw.write(lines)
-
-    raw: Any = None
-    if file is None:
-        yield put
-        sys.stdout.flush()
-        return
-    with written_whole(file) as part:
-        if file.suffix != ".parquet":
-            with gzip.open(part, "wb") if file.suffix == ".gz" else part.open("wb") as raw:
-                yield put
-            return
-        with ExitStack() as stack:
-            writer: Any = None
-
-            def write(answers: pa.Table) -> None:
-                nonlocal writer
+        def write(answers: pa.Table) -> None:
+            nonlocal sink, is_first
+            if is_parquet:
                 import pyarrow.parquet as parquet
 
-                texts = [f.name for f in answers.schema if pa.types.is_dictionary(f.type)]
-                plain = [f.with_type(pa.string()) if f.name in texts else f for f in answers.schema]
-                if writer is None:
-                    # probabilities and numbers of rows do not repeat: a dictionary costs time
-                    options = {"use_dictionary": texts}
-                    writer = parquet.ParquetWriter(part, pa.schema(plain), **options)
-                    stack.callback(writer.close)
-                writer.write_table(answers.cast(pa.schema(plain)))
+                coded = [f.name for f in answers.schema if pa.types.is_dictionary(f.type)]
+                fields = [
+                    f.with_type(pa.string()) if f.name in coded else f for f in answers.schema
+                ]
+                if is_first:
+                    # a dictionary of probabilities or numbers of rows would cost time
+                    schema = pa.schema(fields)
+                    writer = parquet.ParquetWriter(part, schema, use_dictionary=coded)
+                    sink = stack.enter_context(writer)
+                sink.write_table(answers.cast(pa.schema(fields)))
+            else:
+                lines = csv_of(answers, safe=safe, header=is_first)
+                _ = sys.stdout.write(lines.decode()) if sink is None else sink.write(lines)
+            is_first = False
 
-            yield write
+        yield write
+    if file is None:
+        sys.stdout.flush()
 
 
 @dataclass(frozen=True)
 class AnswerFolder:
     """A folder with one file of answers for each part of a table.
 
-    A record in it says of which request, and of which state of each part, the answers are, so
-    that what is finished need not be done again.
+    A record in it stores the request and the state of each answered part, so that finished parts
+    are not answered again.
 
     Attributes
     ----------
     folder : Path
     request : str
-        A digest of the model and of what is asked.
+        A digest of the model and of the request.
     """
 
     folder: Path
@@ -558,7 +544,7 @@ class AnswerFolder:
 
     @classmethod
     def open(cls, folder: Path, model: Path, asked: Mapping[str, Any]) -> AnswerFolder:
-        """Make the folder if need be."""
+        """Make the folder if it does not exist."""
         if folder.exists() and not folder.is_dir():
             raise TableError(f"{folder} is a file: several tables are answered into a folder.")
         folder.mkdir(exist_ok=True)
@@ -567,7 +553,7 @@ class AnswerFolder:
         return cls(folder, digest.hexdigest())
 
     def targets(self, parts: Sequence[Path]) -> list[Path]:
-        """Return the file that each part is answered to: of its format, CSV for other texts."""
+        """Return the file of the answers to each part: Parquet for Parquet, CSV for others."""
         targets: dict[Path, Path] = {}
         for part in parts:
             is_parquet = part.suffix.lower() in (".parquet", ".pq")
@@ -583,11 +569,11 @@ class AnswerFolder:
         return list(targets)
 
     def is_finished(self, part: Path, target: Path) -> bool:
-        """Whether the answers to a part as it is now are there."""
+        """Return whether the answers to the present state of a part exist."""
         return target.exists() and self._finished().get(target.name) == [*state_of(part)]
 
     def finish(self, part: Path, target: Path) -> None:
-        """Note that a part is answered."""
+        """Record that a part is answered."""
         record = {
             "request": self.request,
             "parts": self._finished() | {target.name: state_of(part)},

@@ -1,9 +1,9 @@
 """Reading a user's table, whole or a few thousand rows at a time, from one file or many.
 
-A block of lines of a CSV file is read by pyarrow with the types that are wanted. Where that fails,
-its cells are looked at one by one, but all at once, by our own rules: words for missing values,
-decimal commas, thousands; and what is wrong is said with its line. So it is too in tables of very
-many columns, in which each column would cost pyarrow more than its cells.
+pyarrow reads a block of lines of a CSV file with the wanted types. Where it fails, our own rules
+read all cells of the block as one array: words for missing values, decimal commas, thousands. An
+error names the line. Tables of very many columns are always read by these rules, because pyarrow
+spends more time on a column than on its cells.
 """
 
 from __future__ import annotations
@@ -29,23 +29,19 @@ from scipy import sparse
 from colabel.core.arrays import Indices
 from colabel.core.lazy import require
 from colabel.tables.arff import ArffSource
-from colabel.tables.frame import (
+from colabel.tables.source import (
     LARGEST,
     PATTERNS,
-    Frame,
-    Storage,
-    as_numbers,
-    storage_of_type,
-    text_array,
-)
-from colabel.tables.source import (
     PLAIN,
     Count,
     FilePath,
+    Frame,
     ReadingOptions,
     Seen,
     Source,
+    Storage,
     TableError,
+    as_numbers,
     first_repeat,
     ignore,
     listed,
@@ -54,16 +50,18 @@ from colabel.tables.source import (
     open_blocks,
     shown,
     storage_of,
+    storage_of_type,
+    text_array,
 )
 
-# Values held at once while a table is streamed: about eight megabytes of numbers.
-_CHUNK_VALUES = 1 << 20
+# Values of a chunk of a table: four megabytes of numbers, which read faster than eight.
+_CHUNK_VALUES = 1 << 19
 _MOST_ROWS = 1 << 14
-# Values of a table that is read as a whole: two gigabytes of numbers.
+# Values of a table that is read whole: two gigabytes of numbers.
 _MOST_VALUES = 1 << 28
 
 LARGE_BYTES = 500_000_000
-"""Tables that are larger in memory, all files together, are learned from in parts."""
+"""Tables whose files together need more memory than this are fitted in parts."""
 
 FORMATS = {
     ".parquet": "Parquet",
@@ -75,29 +73,27 @@ FORMATS = {
     ".xlsx": "Excel",
     ".xls": "Excel",
 }
-"""What the ending of a file says of it."""
+"""Formats by the ending of the file name."""
 _TEXTS = (".csv", ".tsv", ".txt", ".arff")
 
 MISSING_TEXTS = frozenset({"", "?", "na", "nan", "null"})
-_SCAN_ROWS = 1 << 13
-_DECIMAL_ROWS = 1000  # looked at for decimal commas
-_WIDE = 1000  # columns, from which on cells are read without pyarrow's columns
-_AT_ONCE = 1 << 21  # cells that are looked at
+_DECIMAL_ROWS = 1000  # searched for decimal commas
+_WIDE = 1000  # tables with more columns are read without pyarrow's reader
 
 
 def ending_of(file: Path) -> str:
-    """Return the ending that says the format of a file: before .gz, in small letters."""
+    """Return the ending that gives the format of a file, in lower case and without .gz."""
     suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() != ".gz"]
     return suffixes[-1] if suffixes else ""
 
 
 def is_table_name(file: Path) -> bool:
-    """Whether a file is a table by the ending of its name."""
+    """Return whether the ending of a file name is that of a table."""
     return ending_of(file) in (*_TEXTS, *FORMATS)
 
 
 def open_table(path: FilePath, options: ReadingOptions = PLAIN) -> Source:
-    """Look at a file's header; the format follows from the file's name."""
+    """Read the header of a file, whose format follows from its name."""
     file = Path(path)
     if not file.exists():
         raise no_file(file)
@@ -135,7 +131,7 @@ def read_frame(path: FilePath, options: ReadingOptions = PLAIN) -> Frame:
     Raises
     ------
     TableError
-        When the file is not as it should be; the message names the line or the column.
+        If the file cannot be read; the message names the line or the column.
 
     Examples
     --------
@@ -155,7 +151,7 @@ def read_frame(path: FilePath, options: ReadingOptions = PLAIN) -> Frame:
         frames = _together(source.scanned(seen), source.path)
         storage = storage_of(seen, source.as_text)
         as_text = {name for name, how in storage.items() if how == "text"}
-        # most often all blocks are held alike, and the file is read once
+        # usually all blocks have the same types, and the file is read once
         alike = all(f.texts.keys() == as_text and not f.is_too_large for f in frames)
         if alike and any(map(len, frames)):
             return Frame.stacked(frames)
@@ -165,7 +161,7 @@ def read_frame(path: FilePath, options: ReadingOptions = PLAIN) -> Frame:
 
 
 def _together(frames: Iterable[Frame], path: Path) -> list[Frame]:
-    """Return all frames, unless they are too much for the memory."""
+    """Return all frames; refuse tables with too many values for the memory."""
     kept, n_values = [], 0
     for frame in frames:
         kept.append(frame)
@@ -189,9 +185,9 @@ def read_chunks(
     ----------
     source : what `open_table` returned
     storage : {name: "number" or "text"}
-        The columns wanted, and how each is to be read.
+        The wanted columns, and how each is read.
     n_rows : int, optional
-        Rows of a chunk; by default as many as make a million values.
+        Rows of a chunk; by default about half a million values.
     """
     have = set(source.names)
     absent = [name for name in storage if name not in have]
@@ -200,9 +196,9 @@ def read_chunks(
             f"{source.path} has no column {listed(absent, 5)}: its columns are "
             f"{listed(source.names)}."
         )
-    size = n_rows or max(1, min(_MOST_ROWS, _CHUNK_VALUES // max(1, len(source.names))))
+    size = n_rows or _rows_of_chunk(len(source.names))
     if n_rows is None and isinstance(source, ArffSource):
-        size = _MOST_ROWS  # its rows may be sparse, and it looks at their lengths itself
+        size = _MOST_ROWS  # its rows may be sparse, and it limits their length itself
     n_before = 0
     if isinstance(source, CsvSource):
         source = source.with_decimal([name for name, how in storage.items() if how == "number"])
@@ -220,6 +216,10 @@ def read_chunks(
         yield chunk
     if not n_before:
         raise TableError(f"{source.path} has no rows: give a table with at least one.")
+
+
+def _rows_of_chunk(n_columns: int) -> int:
+    return max(8, min(_MOST_ROWS, _CHUNK_VALUES // max(1, n_columns)))
 
 
 def find_parts(patterns: Iterable[str | Path]) -> list[Path]:
@@ -250,10 +250,10 @@ def find_parts(patterns: Iterable[str | Path]) -> list[Path]:
 
 
 def is_large(parts: Iterable[Path]) -> bool:
-    """Whether tables would take more memory than what is read as a whole: 500 MB.
+    """Return whether tables need more than 500 MB of memory, and so are read in parts.
 
-    A compressed text is as long as its last bytes say, and a short cell becomes a long number: what
-    a table takes follows from how long a cell is in its first lines.
+    The last bytes of a .gz file give its uncompressed length. Each cell becomes a number of eight
+    bytes, so the estimate depends on the mean length of a cell in the first lines.
     """
     return sum(map(_bytes_in_memory, parts)) > LARGE_BYTES
 
@@ -270,14 +270,14 @@ def _bytes_in_memory(part: Path) -> float:
         source = CsvSource.open(part)
         block, _ = next(source.blocks(max(1, (1 << 17) // len(source.names))))
     except (TableError, StopIteration):
-        return size  # what is wrong with it is said when it is read
+        return size  # reading it will raise the error
     n_cells = max(1, block.count(b"\n")) * len(source.names)
     return size * max(1.0, 8 * n_cells / max(1, len(block)))
 
 
 @dataclass(frozen=True)
 class ArrowSource(Source):
-    """A file that says the types of its columns; those neither numbers nor text are not offered."""
+    """A file that declares the types of its columns; it offers those of numbers and of text."""
 
     path: Path
     names: tuple[str, ...]
@@ -297,7 +297,7 @@ class ArrowSource(Source):
         return cls(path, tuple(columns), frozenset(options.as_text), columns)
 
     def seen(self, count: Count = ignore) -> dict[str, Seen]:
-        """Return what the schema declares."""
+        """Return what the schema declares about the columns."""
         return dict(self.columns)
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
@@ -318,9 +318,9 @@ class ArrowSource(Source):
 
 @contextmanager
 def _reading(path: Path) -> Iterator[tuple[Any, Callable[[list[str], int], Iterable[Any]]]]:
-    """Give the schema of a file and what reads batches of some columns, of n rows at most.
+    """Yield the schema of a file, and a function that reads some columns in batches of n rows.
 
-    What goes wrong while it is read becomes a sentence.
+    An error of pyarrow or pandas becomes a TableError.
     """
     format_name = FORMATS[path.suffix.lower()]
     try:
@@ -381,7 +381,7 @@ class CsvSource(Source):
         options: ReadingOptions = PLAIN,
         default: str = "",
     ) -> CsvSource:
-        """Read the first line; find the delimiter if it is not given."""
+        """Read the first line, and detect the delimiter if it is not given."""
         delimiter = options.delimiter or default
         if delimiter and len(delimiter) != 1:
             raise TableError(f"The delimiter is {delimiter!r}: give a single character.")
@@ -411,7 +411,7 @@ class CsvSource(Source):
         return replace(source, names=tuple(names))
 
     def blocks(self, n_rows: int) -> Iterator[tuple[bytes, int]]:
-        """Give the lines after the header, about n_rows at a time, and how many came before."""
+        """Yield about n_rows lines at a time after the header, and the number of lines before."""
         with open_blocks(self.path, self.encoding, b'"') as take:
             take()
             block, before = take(n_rows)
@@ -421,11 +421,11 @@ class CsvSource(Source):
                 block, before = take(0, n_bytes)
 
     def with_decimal(self, names: Iterable[str]) -> CsvSource:
-        """Return the source with its decimal, found out if need be in some columns of numbers."""
+        """Return the source with its decimal, which is detected in some columns if need be."""
         if self.decimal:
             return self
         asked = set(names) - self.as_text
-        n_rows = min(_DECIMAL_ROWS, max(8, _AT_ONCE // len(self.names)))
+        n_rows = min(_DECIMAL_ROWS, _rows_of_chunk(len(self.names)))
         raw, before = next(self.blocks(n_rows), (b"", 0))
         has_commas = b"," in raw if self.delimiter != "," else b'"' in raw
         if not has_commas and not re.search(rb"\.[0-9]{3}\.", raw):
@@ -448,14 +448,14 @@ class CsvSource(Source):
         return replace(self, decimal=decimal)
 
     def scanned(self, seen: dict[str, Seen]) -> Iterator[Frame]:
-        """Read the file a block at a time, each column as numbers until it holds something else.
+        """Read the file in blocks, each column as numbers until a cell is not a number.
 
-        At the end `seen` says what the columns hold, but for those that are texts in any case.
+        At the end, `seen` tells what the columns hold, except for those that are read as text.
         """
         place = {name: j for j, name in enumerate(self.names)}
         n_values, n_odd = np.zeros((2, len(place)), dtype=np.intp)
         odd: dict[str, tuple[str, Path, int]] = {}
-        for block, before in self.blocks(min(_SCAN_ROWS, max(8, _AT_ONCE // len(self.names)))):
+        for block, before in self.blocks(_rows_of_chunk(len(self.names))):
             wanted: dict[str, Storage] = {
                 name: "text" if name in odd or name in self.as_text else "number" for name in place
             }
@@ -474,7 +474,7 @@ class CsvSource(Source):
         seen.update({name: Seen(n, no, odd.get(name)) for name, n, no in counts})
 
     def seen(self, count: Count = ignore) -> dict[str, Seen]:
-        """Read the file, and count values and those that are no number."""
+        """Read the file, and count the values and those that are not numbers."""
         seen: dict[str, Seen] = {}
         for frame in self.scanned(seen):
             count(len(frame))
@@ -499,8 +499,8 @@ class CsvSource(Source):
     ) -> tuple[Frame, dict[str, tuple[str, Path, int]]]:
         """Read columns of a block.
 
-        Those that are wanted as numbers and hold something else are texts: their first such cell
-        comes with its file and line.
+        A column wanted as numbers that holds something else comes back as text, with its first
+        such cell, the file and the line.
         """
         frame = self._by_pyarrow(block, wanted)
         if frame is not None:
@@ -530,7 +530,7 @@ class CsvSource(Source):
         return Frame(values.reshape(is_odd.shape)[:, kept], names, texts), odd
 
     def _by_pyarrow(self, block: bytes, wanted: Mapping[str, Storage]) -> Frame | None:
-        """Read columns of a block; None if a cell is not as it is wanted, or might not be."""
+        """Read columns of a block; None if pyarrow might not read each cell as our rules do."""
         # pyarrow does not see " -999 " as "-999", and takes nan(1) for a number
         own_words = self.missing != MISSING_TEXTS and (b" " in block or b"\t" in block)
         odd_nan = b"(" in block and b"nan(" in block.lower()
@@ -541,7 +541,7 @@ class CsvSource(Source):
         words = {s for w in self.missing for s in (w, w.upper(), w.capitalize())} | {"NaN"}
         types = {"number": pa.float64(), "text": pa.dictionary("int32", "string")}
         has_quotes = b'"' in block
-        # a megabyte at a time stays in the processor's cache; a line must fit
+        # a megabyte at a time stays in the processor's cache; a line must fit into it
         size = len(block) + 1 if has_quotes else max(1 << 20, 16 * block.find(b"\n"))
         try:
             table = arrow_csv.read_csv(
@@ -566,7 +566,7 @@ class CsvSource(Source):
         return None if frame.is_too_large else frame
 
     def _cells(self, raw: bytes, before: int) -> tuple[Any, Indices]:
-        """Return the cells of the rows of a block, one after the other, and the rows' lines."""
+        """Return the cells of a block, row after row, and the line number of each row."""
         try:
             block = raw.decode()
         except UnicodeDecodeError as error:
@@ -602,7 +602,7 @@ class CsvSource(Source):
         return cells, lines
 
     def _written(self, text: str) -> str:
-        """Write a text that is no number for a message: it may be one in the other style."""
+        """Write a text that is not a number; say so if it is one with the other decimal."""
         other = {",": ".", ".": ","}.get(self.decimal, "")
         if other and re.fullmatch(PATTERNS[other], text.strip()):
             return f"{text.strip()} (with a decimal {'comma' if self.decimal == ',' else 'point'})"
@@ -610,12 +610,12 @@ class CsvSource(Source):
 
 
 def found_decimal(columns: Mapping[str, Iterable[str]]) -> tuple[str, str, str]:
-    """Find out from the known values of columns what stands before a fraction.
+    """Detect the decimal separator from the known values of columns.
 
     Returns "," or "." (where the comma separates thousands) with the column and the value that
-    tell it; "" for a point without separators of thousands. Only columns count all of whose values
-    are numbers in one of the two styles. 1,5 and 1.234.567 tell a comma; 1.5 and 1,234,567 a
-    point. Where 1,234 is all there is, nobody can tell, and the user is asked.
+    show it; "" for a point without separators of thousands. Only columns count whose values are
+    all numbers in one of the two styles. 1,5 and 1.234.567 show a comma; 1.5 and 1,234,567 show a
+    point. If values such as 1,234 are the only evidence, the error asks the user.
     """
     told: dict[str, tuple[str, str, str]] = {}
     styles = {decimal: re.compile(PATTERNS[decimal]) for decimal in ".,"}

@@ -1,8 +1,8 @@
-"""Learning what a table in parts holds, and preparing its rows, without ever having them together.
+"""Preparing a table in parts, whose rows are never in memory together.
 
-Each pass is one function of a part, whose results are added up in the order of the parts: so the
-parts may be read here one after the other, or by the workers of a cluster. Prepared rows lie in
-files, which every pass of a fit reads again, as Dask arrays.
+Each pass is a function of a part, and the results of all parts are added in their order. So the
+parts can be read one after the other here, or by the workers of a cluster. Prepared rows are
+written to files, which every pass of a fit reads again as Dask arrays.
 """
 
 from __future__ import annotations
@@ -22,58 +22,70 @@ from scipy import sparse
 
 from colabel.core.lazy import require
 from colabel.tables.columns import ColumnChoice, ColumnStatistics
-from colabel.tables.frame import Frame, Storage
 from colabel.tables.loading import TableRequest, TableSummary, check_rows, count_vectors, summary_of
 from colabel.tables.model import Preprocessor
 from colabel.tables.reading import CsvSource, open_table, read_chunks
-from colabel.tables.source import Count, TableError, added, ignore, state_of, storage_of
+from colabel.tables.source import (
+    Count,
+    Frame,
+    Storage,
+    TableError,
+    added,
+    ignore,
+    state_of,
+    storage_of,
+)
 from colabel.tables.table_labels import LabelReader, LabelSource, LabelStatistics, is_labelled
 
-# Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
+# Values of a block: 32 megabytes of numbers; every thread of a worker holds one block.
 BLOCK_VALUES = 1 << 22
-_ROOM = 1.1  # times the rows, that a disk must have
+_ROOM = 1.1  # free space needed on the disk, relative to the size of the rows
 
 RunsParts: TypeAlias = Callable[..., list[Any]]
-"""Calls a function of every part, somewhere: ``run(what, function, parts, combine=None)``.
+"""Calls a function of every part: ``run(what, function, parts, combine=None)``.
 
-Returns ``function(part)`` of all parts, in their order; `what` says what is done. With `combine`
-the list holds one result: those of the parts combined as they come, so that no more than a few are
-ever together.
+Returns ``function(part)`` of all parts, in their order; `what` describes the pass. With `combine`,
+the list holds one result: the results of the parts are combined as they come, so that only a few
+are in memory together.
 """
 
 
 def one_by_one(
     what: str, function: Callable[..., Any], parts: Sequence[Path], combine: Any = None
 ) -> list[Any]:
-    """Call a function of every part here, one after the other."""
+    """Call a function of every part in this process, one after the other."""
     results = map(function, parts)
     return list(results) if combine is None else [reduce(combine, results)]
 
 
 @dataclass(frozen=True)
 class PartReader:
-    """Reads the parts of a table, and says if one of them changes meanwhile.
+    """Reads the parts of a table, and raises an error if one of them changes meanwhile.
 
     Attributes
     ----------
     request : TableRequest
         With the names of columns.
     storage : {name: "number" or "text"}
-        Columns, and how they are read.
+        The columns to read, and how.
     states : {part: (size, time of the last change)}
-        As they were when they were first looked at.
+        When the parts were first read.
+    n_rows : int, optional
+        Rows that are read at a time; see `read_chunks`.
     """
 
     request: TableRequest
     storage: Mapping[str, Storage]
     states: Mapping[Path, tuple[int, int]]
+    n_rows: int | None = None
 
     def frames(
         self, part: Path, count: Count, labels: LabelSource | None = None
     ) -> Iterator[Frame]:
-        """Give the rows of a part, some at a time; with `labels`, those with a known label."""
+        """Yield the rows of a part in chunks; with `labels`, those with a known label only."""
         self._require_unchanged(part)
-        for frame in read_chunks(open_table(part, self.request.options), self.storage):
+        source = open_table(part, self.request.options)
+        for frame in read_chunks(source, self.storage, self.n_rows):
             known = is_labelled(frame, labels) if labels else np.ones(len(frame), dtype=bool)
             if known.any():
                 yield frame if known.all() else frame.rows(np.flatnonzero(known))
@@ -90,19 +102,19 @@ class PartReader:
 
 @contextmanager
 def _reachable(file: Path) -> Iterator[None]:
-    """Say what to do if a file is not there for this worker."""
+    """Tell what to do if this worker cannot find a file."""
     try:
         yield
     except FileNotFoundError as error:
         raise TableError(
-            f"{file} is not to be found by a worker: name a folder that every worker can read and "
-            "write (--scratch)."
+            f"A worker cannot find {file}: name a folder that every worker can read and write "
+            "(--scratch)."
         ) from error
 
 
 @dataclass(frozen=True)
 class PreparedTable:
-    """Rows ready to be learned from, in files, and what was seen in them.
+    """Prepared rows in files, and a summary of them.
 
     Attributes
     ----------
@@ -158,24 +170,26 @@ def prepare_parts(
     scratch: Path,
     run: RunsParts = one_by_one,
     block_values: int = BLOCK_VALUES,
+    n_rows: int | None = None,
 ) -> PreparedTable:
-    """Read a table in parts a few times: decide what its columns are, and prepare its rows.
+    """Read a table in parts a few times: decide the kinds of its columns, and prepare its rows.
 
-    What is learned is, to rounding, what `load_table` and `Preprocessor.fit` learn of the same
-    rows in memory.
+    Up to rounding, the result is that of `load_table` and `Preprocessor.fit` on the same rows.
 
     Parameters
     ----------
     request : TableRequest
-        What the user says; its path names the table in messages.
+        What the user asks; its path is the name of the table in messages.
     parts : sequence of Path
         Files of the same columns.
     scratch : Path
-        Folder for the prepared rows, which every worker can reach.
+        Folder for the prepared rows; every worker must be able to read and write it.
     run : callable
         Runs each pass; see `RunsParts`.
     block_values : int
         Numbers of a block of prepared rows.
+    n_rows : int, optional
+        Rows that are read at a time; see `read_chunks`.
     """
     request = request.resolved(open_table(parts[0], request.options))
     first = open_table(parts[0], request.options)
@@ -194,10 +208,10 @@ def prepare_parts(
     storage = storage_of(reduce(added, (seen for seen, _ in looked)), request.options.as_text)
     request.features(Frame.of({name: [0.0] for name in storage}))
     states = {part: state for part, (_, state) in zip(parts, looked, strict=True)}
-    reader = PartReader(request, storage, states)
+    reader = PartReader(request, storage, states, n_rows)
     (counts,) = run("counting", partial(_count, reader), parts, added)
     labels = request.reader(counts["labels"])
-    # with tags, a row without any is a label set too
+    # with tags, an empty cell is a label set too
     counted = counts.get("every" if labels.source.separator else "labelled")
     n_labelled = 0 if counted is None else counted.n_rows
     check_rows(n_labelled, request.path)
@@ -228,13 +242,13 @@ def prepare_parts(
 
 
 def _look(request: TableRequest, part: Path, count: Count = ignore) -> tuple[Any, tuple[int, int]]:
-    """What the columns of a part hold, and the file's state before it was read."""
+    """Return what the columns of a part hold, and the state of the file before it was read."""
     source, state = open_table(part, request.options), state_of(part)
     return source.seen(count), state
 
 
 def _count(reader: PartReader, part: Path, count: Count = ignore) -> dict[str, Any]:
-    """Count in the labels and columns of a part, and in the columns of rows with labels, if any."""
+    """Return the statistics of labels, of columns, and of columns in rows with known labels."""
     total: dict[str, Any] = {}
     columns = reader.request.labels
     for frame in reader.frames(part, count):
@@ -271,10 +285,10 @@ def _write(
     part: Path,
     count: Count = ignore,
 ) -> tuple[list[tuple[Path, int]], Counter[bytes]]:
-    """Prepare the rows of a part and write them to blocks; also count in their labels."""
+    """Prepare the rows of a part, write them to blocks, and count their label vectors."""
     blocks: list[tuple[Path, int]] = []
     vectors = Counter[bytes]()
-    # a worker that was lost may have left files of the same part: names are never used twice
+    # a lost worker may have left files of the same part, so no name is used twice
     stem = f"{part.stem}-{secrets.token_hex(6)}"
     held: list[Frame] = []
 

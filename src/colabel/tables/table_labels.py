@@ -1,6 +1,7 @@
-"""Which columns of a table are labels, and what they say.
+"""Which columns of a table are labels, and what their values are.
 
-Nothing is guessed in silence: what could be read in two ways is refused, with both spellings.
+Nothing is guessed silently: a column that could be read in two ways raises an error, which gives
+the option for each reading.
 """
 
 from __future__ import annotations
@@ -24,43 +25,42 @@ from colabel.core.schema import stored
 from colabel.labels import MISSING, SEPARATORS, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT, object_array
 from colabel.labels.space import written_list
-from colabel.tables.frame import Frame, as_numbers
-from colabel.tables.source import TableError, first_repeat, listed
+from colabel.tables.source import Frame, TableError, as_numbers, first_repeat, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LARGEST_LIST = 1 << 24  # characters of a list of names
 _MOST_LABELS = 20_000
-# From so many rows on, a column with more than this share of different values is no label.
+# With at least this many rows, a column with more than this share of distinct values is no label.
 _FEWEST_OF_KEY = 20
 _SHARE_OF_KEY = 0.9
 _LISTS: Mapping[str, Callable[[list[str]], str]] = {
     "['']": repr,
     '[""]': lambda tags: json.dumps(tags, ensure_ascii=False),
 }
-"""How lists of tags are written out in a column, by what stands for a separator."""
+"""How a list of tags is written in a column, by the name of its style."""
 
 
 @stored("label-source")
 @dataclass(frozen=True)
 class LabelSource:
-    """Where labels stand in a table.
+    """Where the labels are in a table.
 
     Attributes
     ----------
     columns : tuple of str
         The label columns, or the one column of tags.
     separator : str
-        What separates the tags in it; ``['']`` for lists as Python writes them out, ``[""]`` for
-        those of JSON; "" for one column a label.
+        What separates the tags in it; ``['']`` for lists as Python writes them, ``[""]`` for JSON;
+        "" if each label has a column.
     """
 
     columns: tuple[str, ...]
     separator: str = ""
 
     def written(self, tags: Sequence[str]) -> str:
-        """Write tags as they stood in the column."""
+        """Write tags in the style of the column."""
         separator = self.separator or ";"
         return _LISTS[separator](list(tags)) if separator in _LISTS else separator.join(tags)
 
@@ -80,7 +80,7 @@ class Labels:
 
     @cached_property
     def Y(self) -> NDArray[Any]:  # noqa: N802
-        """The values (n, d); with missing ones, an array of objects has None there."""
+        """The values (n, d); where some are missing, an array of objects with None."""
         return self.space.values(self.codes)
 
     def rows(self, index: Any) -> Labels:
@@ -91,7 +91,7 @@ class Labels:
 def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> tuple[str, ...]:
     """Find columns by name, by glob ("tag_*"), from a list file, or by "a,b,c".
 
-    A list file has one name a line ("@names.txt"), or is the XML file of Mulan ("@labels.xml").
+    A list file has one name per line ("@names.txt"), or is an XML file of Mulan ("@labels.xml").
 
     Examples
     --------
@@ -126,7 +126,7 @@ def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> t
 
 
 def expanded(patterns: Iterable[str]) -> list[str]:
-    """Patterns with list files replaced by the lines in them, or by Mulan's labels (.xml)."""
+    """Replace list files among the patterns by their lines, or by the labels of a Mulan file."""
     every: list[str] = []
     for pattern in patterns:
         if not pattern.startswith("@"):
@@ -153,9 +153,9 @@ def expanded(patterns: Iterable[str]) -> list[str]:
 
 
 def _xml_names(content: str, file: Path) -> list[str]:
-    """Names of labels in an XML file of Mulan; nested ones follow their parent.
+    """Return the names of labels in an XML file of Mulan; nested ones follow their parent.
 
-    The file may come from anyone, so entities are refused before they are expanded.
+    Files may be hostile, so entities are refused before they are expanded.
     """
     if "<!" in content.replace("<!--", ""):
         raise TableError(
@@ -174,14 +174,14 @@ def _xml_names(content: str, file: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class LabelStatistics:
-    """Values of label columns, and how many rows have each; those of parts add up.
+    """Values of label columns and their numbers of rows; the statistics of parts add up.
 
     Attributes
     ----------
     counts : tuple of {text: rows}
         For each column.
     first : tuple of {text: place}
-        Where each of them stands first.
+        Where each value occurs first.
     n_rows : int
     """
 
@@ -193,7 +193,7 @@ class LabelStatistics:
     def of(
         cls, frame: Frame, columns: Sequence[str], path: Path | None = None, n_before: int = 0
     ) -> LabelStatistics:
-        """Count in the rows of a frame, which come after `n_before` other ones of a file."""
+        """Count in the rows of a frame, which follow `n_before` other rows of a file."""
         counts, first = [], []
         row = "Row" if path is None else f"{path}, row"
         for name in columns:
@@ -216,15 +216,15 @@ class LabelStatistics:
     def reader(
         self, columns: Sequence[str], separator: str | None = None, settled: Sequence[str] = ()
     ) -> LabelReader:
-        """Return what reads labels of these values.
+        """Return a reader of labels with these values.
 
         Parameters
         ----------
         columns : names of the label columns
         separator : str, optional
-            What separates the tags of the one label column; None finds out, "" says nothing does.
+            What separates the tags of the one label column; None detects it, "" means no tags.
         settled : sequence of str
-            Columns that the user has said to be class variables as they stand.
+            Columns that the user has declared as class variables.
         """
         if separator and len(columns) > 1:
             raise TableError(
@@ -258,7 +258,7 @@ class LabelStatistics:
         return LabelReader(source, LabelSpace(tuple(columns), values, "matrix"), tuple(codes))
 
     def _separator(self, name: str, given: str | None) -> str:
-        """Find out what separates tags in the one label column, or check what the user says."""
+        """Detect what separates tags in the one label column, or check what the user gives."""
         (counts,) = self.counts
         lists = counts and all(written_list(text) is not None for text in counts)
         seen = {s: next((t for t in counts if s in t), "") for s in SEPARATORS}
@@ -314,9 +314,9 @@ class LabelStatistics:
 def _values_of(
     name: str, counts: Mapping[str, int], first: Mapping[str, str], *, is_settled: bool
 ) -> dict[str, Any]:
-    """What the texts of a label column stand for: whole numbers, True and False, or themselves.
+    """Return the value of each text of a label column: a whole number, a Boolean, or the text.
 
-    An id, fractions, and one stray value among those of a label are refused.
+    Refuses ids, fractions, and a single stray value among those of a label.
     """
     n_known = sum(counts.values())
     if n_known >= _FEWEST_OF_KEY and len(counts) > _SHARE_OF_KEY * n_known:
@@ -371,14 +371,14 @@ def _raise_stray(name: str, text: str, first: Mapping[str, str], others: str) ->
 
 @dataclass(frozen=True)
 class LabelReader:
-    """Reads the labels of rows, some at a time.
+    """Reads the labels of rows, in chunks.
 
     Attributes
     ----------
     source : LabelSource
     space : LabelSpace
     codes : tuple of d {text: code}
-        Of the texts in each column; of tags there are none.
+        Codes of the texts in each column; empty for tags.
     """
 
     source: LabelSource
@@ -403,7 +403,7 @@ class LabelReader:
 
 
 def is_labelled(frame: Frame, source: LabelSource) -> Flags:
-    """Whether a row has a known label, (n,); with tags, none of them is a label set too."""
+    """Return which rows (n,) have a known label; with tags, an empty cell is a label set too."""
     known = np.full(frame.n_rows, bool(source.separator))
     for name in () if source.separator else source.columns:
         known |= frame.coded(name)[1] >= 0
@@ -418,9 +418,9 @@ def read_labels(frame: Frame, columns: Sequence[str], separator: str | None = No
     frame : Frame
     columns : names of the label columns
     separator : str, optional
-        What separates the tags of the one label column. By default a single column is looked at:
-        it holds tags if a ; or | or comma stands in its values, or if they are lists written out.
-        "" says it does not.
+        What separates the tags of the one label column. By default it is detected: a single column
+        holds tags if its values contain ; or | or a comma, or are lists written out. "" means that
+        it holds no tags.
 
     Returns
     -------
@@ -438,7 +438,7 @@ def read_labels(frame: Frame, columns: Sequence[str], separator: str | None = No
 
 
 def split_tags(text: str | None, separator: str) -> list[str]:
-    """Tags in a cell, without the blanks around them."""
+    """Return the tags of a cell, without the blanks around them."""
     if separator in _LISTS:
         return list(dict.fromkeys(tag.strip() for tag in written_list(text or "") or ()))
     return [tag.strip() for tag in (text or "").split(separator) if tag.strip()]
