@@ -30,13 +30,12 @@ from colabel.learn.conditional import (
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning, LinearModels
 from colabel.learn.structure.screening import best_candidates, maximum_branching
-from colabel.models.chain.learning import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain, scores_alone
 from colabel.models.label_graph import LabelGraph
 from colabel.models.learning import (
     CompletedData,
     can_hold_out,
     choose,
-    everything,
     make_folds,
     pair_tests,
 )
@@ -187,12 +186,7 @@ def search_arcs(
         search.choice_alone = choose(learning, folds)
         return search
 
-    def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
-        return scores
-
-    (alone,) = learning.cross_validate(
-        [everything(data)], folds, keep_all, "labels alone", keep=True
-    )
+    alone = scores_alone(learning, folds)
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.total
     search.choice_alone = alone.choice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -320,7 +320,9 @@ class MLkNN(NeighbourClassifier):
     and its probabilities are scaled to sum to one; for two values this changes nothing.
 
     Scale the features (`StandardScaler`) unless their units are comparable. A neighbour
-    counts by its weight, but takes one of the k places.
+    counts by its weight, but takes one of the k places. Where labels are missing, k or half of
+    it, and the smoothing asked for, 3 times or 10 times as much, are taken as the known labels
+    prefer, each row left out of the counts.
 
     Parameters
     ----------
@@ -364,18 +366,17 @@ class MLkNN(NeighbourClassifier):
                 f"smoothing={self.smoothing!r} must be positive: without it, a number of"
                 " neighbours that no training row had would have no probability."
             )
-        rows = self._neighbours = self._find_neighbours(data)
-        self.k_ = rows.k
-        counts = np.rint(rows.counts_in_training()).astype(np.intp)
-        positive = rows.weight * rows.columns
-        s, n_columns = self.smoothing, counts.shape[1]
-        self.priors_ = (s + positive.sum(axis=0)) / (2 * s + rows.weight.sum(axis=0))
-        size = n_columns * (self.k_ + 1)
-        cells = (np.arange(n_columns) * (self.k_ + 1) + counts).ravel()
-        weight = (rows.weight - positive, positive)
-        seen = np.stack([np.bincount(cells, own.ravel(), minlength=size) for own in weight])
-        seen = seen.reshape(2, n_columns, self.k_ + 1)
-        self.likelihoods_ = (s + seen) / (s * (self.k_ + 1) + seen.sum(axis=2, keepdims=True))
+        rows = self._find_neighbours(data)
+        some = bool(data.missing_labels[0])
+        tried = []
+        for k in sorted({rows.k, (rows.k + 1) // 2} if some else {rows.k}, reverse=True):
+            own = replace(rows, k=k)
+            counts = np.rint(own.counts_in_training()).astype(np.intp)
+            for times in _TIMES if some else _TIMES[:1]:
+                tried.append(_counted(own, counts, times * self.smoothing))
+        best = max(tried, key=lambda found: found.score)
+        self._neighbours, self.k_ = best.rows, best.rows.k
+        self.priors_, self.likelihoods_ = best.priors, best.likelihoods
 
     def _joint(self, X: Any) -> Joint:
         counts = np.rint(self._neighbours.counts(X)).astype(np.intp)
@@ -386,6 +387,37 @@ class MLkNN(NeighbourClassifier):
         owner = column_owner(cardinalities)
         tables = [_log_table(log_odds[0][:, owner == i], k) for i, k in enumerate(cardinalities)]
         return Independent(self.label_space_, tables)
+
+
+_TIMES = (1.0, 3.0, 10.0)  # the smoothing asked for, where labels are missing
+
+
+class _Counted(NamedTuple):
+    rows: Neighbours
+    priors: Array
+    likelihoods: Array
+    score: float
+
+
+def _counted(rows: Neighbours, counts: Indices, s: float) -> _Counted:
+    r"""Learn from counts of neighbours, and score labels (n, e) as they are known.
+
+    The score is the sum of :math:`w \log P(y_i \mid c)` where the row itself, of weight w, is taken
+    out of n_i, N and m_i.
+    """
+    positive, n_columns = rows.weight * rows.columns, counts.shape[1]
+    size = n_columns * (rows.k + 1)
+    cells = (np.arange(n_columns) * (rows.k + 1) + counts).ravel()
+    own = np.stack([rows.weight - positive, positive])
+    seen = np.stack([np.bincount(cells, part.ravel(), minlength=size) for part in own])
+    seen = seen.reshape(2, n_columns, rows.k + 1)
+    priors = (s + positive.sum(axis=0)) / (2 * s + rows.weight.sum(axis=0))
+    likelihoods = (s + seen) / (s * (rows.k + 1) + seen.sum(axis=2, keepdims=True))
+    of_class = seen.sum(axis=2)[:, None] - own
+    log_prob = np.log(s + of_class) - np.log(s * (rows.k + 1) + of_class)
+    log_prob += np.log(s + np.maximum(seen[:, np.arange(n_columns), counts] - own, 0.0))
+    score = float((own * (log_prob - np.logaddexp(*log_prob))).sum())
+    return _Counted(rows, priors, likelihoods, score)
 
 
 def _log_table(log_odds: Array, n_values: int) -> Array:

@@ -18,6 +18,7 @@ from colabel.core.arrays import (
     label_columns,
     n_label_columns,
 )
+from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import checked_grid
 from colabel.core.schema import UNIQUE, Below, Between, Is, bind, check_that, stored
 from colabel.joint import chain as chains
@@ -27,6 +28,7 @@ from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
+    GainOver,
     HeldOutScores,
     Learning,
     RowGroup,
@@ -36,7 +38,7 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
-from colabel.learn.linear import LinearModels
+from colabel.learn.linear import LinearLearner, LinearModels
 from colabel.learn.structure.screening import best_candidates
 from colabel.models.learning import (
     DEFAULT_GRID,
@@ -260,36 +262,116 @@ def learn_chain(
     """Learn all links from true labels: they are independent then, and solved together.
 
     Where labels are missing, a link is learned from the rows that have its label. The earlier
-    labels that these lack are features as expected from x, by which C and scales are chosen; among
-    the default scales there is then a small one, for labels that hardly help. A step
-    of EM follows: they are drawn from the chain's posterior given all labels of the row.
+    labels that these lack are features as expected from x. Links use earlier labels only where
+    rows held out prefer that, see `paying_links`; else their scale is zero. A step of EM follows:
+    missing labels are drawn from the chain's posterior given all labels of the row.
     `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     """
     missing = bool(data.missing_labels[0])
-    scales = (0.1, *scales) if missing and len(scales) > 1 else scales
     if missing and is_chunked(data):
         check_observed(data, "a link of a chain needs all labels before it in Dask arrays")
-    inputs = expected_columns(learner, data, folds) if missing else with_label_columns(data)
-    learning = learner.on(inputs)
-    if chosen is None:
-        allowed = _screened(learner, data, order, folds, max_parents)
-        group = RowGroup(None, np.arange(data.n_labels), allowed)
-        choice, scale = choose_with_scale(learning, group, scales, folds)
+    every = np.arange(data.n_labels)
+    if missing:
+        of_x = learner.on(data)
+        alone = choose(of_x, folds)
+        inputs, drawn = columns_by_labels(of_x, alone)
     else:
+        inputs = with_label_columns(data)
+    learning = learner.on(inputs)
+    if chosen is not None:
         allowed = earlier_columns(order, data.cardinalities)
         if max_parents is not None and chosen.models.coef is not None:
             own = [(coef[:, data.n_features : -1] != 0).any(axis=0) for coef in chosen.models.coef]
             allowed &= np.stack(own)
-        group = RowGroup(None, np.arange(data.n_labels), allowed)
         choice, scale = chosen.choice, chosen.scale
-    group = replace(group, extra_scale=scale)
+    else:
+        allowed = _screened(learner, data, order, folds, max_parents)
+        group = RowGroup(None, every, allowed)
+        # other classifiers are too dear to fit for each fold
+        if missing and isinstance(learner, LinearLearner) and held_out_folds(folds):
+            columns = [learner.on(drawn), learning] if em else [learner.on(drawn)]
+            choice, scale = paying_links(of_x, alone, columns, group, scales, order, folds)
+        else:
+            choice, scale = choose_with_scale(learning, group, scales, folds)
+    allowed = allowed & (scale > 0)[:, None]
+    group = RowGroup(None, every, allowed, np.where(scale > 0, scale, 1.0))
     models: Any = learning.fit([group], [choice])
     chain = LearnedChain(order, models, choice, scale, data.cardinalities)
     if not (missing and em):
         return chain
-    drawn = with_label_columns(completed(data, chain, 0).known_targets())
-    models = learner.on(drawn).fit([group], [choice])
+    data = with_label_columns(completed(data, chain, 0).known_targets())
+    models = learner.on(data).fit([group], [choice])
     return replace(chain, models=models)
+
+
+def paying_links(
+    of_x: Learning,
+    alone: Indices,
+    columns: Sequence[Learning],
+    group: RowGroup,
+    scales: Sequence[float],
+    order: Indices,
+    folds: Folds,
+) -> tuple[Array, Array]:
+    """Choose C and scale (d,) of links; scale zero, and C of the label `alone`, without labels.
+
+    Links on the first columns, in which missing labels are drawn, must gain a standard error over
+    the labels alone. Others, in which they are as expected, must gain three over these: such links
+    are stronger, but their scores do not know how much true labels vary.
+    """
+    weight, best = of_x.data.row_weights, np.zeros(of_x.data.codes.shape)
+    choice, scale = alone, np.zeros(len(order))
+    for n_errors, learning in zip((1.0, 3.0), columns, strict=False):
+        own_choice, own_scale = choose_with_scale(learning, group, scales, folds)
+        own = replace(group, extra_scale=own_scale)
+        gains = link_gains(of_x, alone, learning, own, own_choice, order, folds)
+        more = gains - best
+        better = weight @ more > n_errors * np.sqrt(weight**2 @ more**2)
+        choice, scale = np.where(better, own_choice, choice), np.where(better, own_scale, scale)
+        best = np.where(better, gains, best)
+    return choice, scale
+
+
+def link_gains(
+    of_x: Learning,
+    alone: Indices,
+    learning: Learning,
+    group: RowGroup,
+    choice: Indices,
+    order: Indices,
+    folds: Folds,
+) -> Array:
+    r"""What each label of each row (n, d) gains by the labels before it, held out.
+
+    With K the labels that a row has, the links of a chain say of it
+
+    .. math:: \log P(y_K \mid x) = \sum_{i \in K} \log P(y_i \mid x, y_j : j \in K, j < i),
+
+    where the earlier labels that it lacks are summed out by `proposals`. A term gains what it
+    exceeds log P(y_i | x) of the label alone by. All models are learned without the row.
+    """
+    data, d = of_x.data, len(order)
+    gains = np.zeros((data.n_rows, d))
+    numbers = held_out_folds(folds)
+    outside = [folds.rows_outside(fold) for fold in numbers]
+    linked = learning.fit([replace(group, rows=rows) for rows in outside], [choice] * len(outside))
+    single = of_x.fit([RowGroup(rows, group.targets) for rows in outside], [alone] * len(outside))
+    for k, fold in enumerate(numbers):
+        rows, own = folds.rows_inside(fold), np.arange(k * d, (k + 1) * d)
+        models: Any = linked.take(own)
+        chain = LearnedChain(order, models, choice, np.ones(d), data.cardinalities)
+        codes, X = data.codes[rows], data.X[rows]
+        terms = proposals(chain, X, codes, np.random.default_rng(k))[2]
+        for i, table in enumerate(single.take(own).log_prob(X)):
+            of_label = table[np.arange(len(rows)), np.maximum(codes[:, i], 0)]
+            gains[rows, i] = np.where(codes[:, i] == MISSING, 0.0, terms[:, i] - of_label)
+    return gains
+
+
+def held_out_folds(folds: Folds) -> list[int]:
+    """Folds that hold out some rows while others remain."""
+    sizes = [(folds.of_row == fold).sum() for fold in range(folds.n_folds)]
+    return [fold for fold, size in enumerate(sizes) if 0 < size < len(folds.of_row)]
 
 
 def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedData:
@@ -309,36 +391,56 @@ def posterior_draws(
     and count by the probability that the links give to the known labels.
     """
     rng = np.random.default_rng(seed)
+    by_row, log_weight, _ = proposals(chain, X, codes, rng, n_proposals)
+    n_rows = len(codes)
+    chosen = draw(np.repeat(log_weight, n_draws, axis=0), rng.random(n_rows * n_draws))
+    picked = by_row[np.arange(n_rows)[:, None], chosen.reshape(n_rows, n_draws)]
+    return picked.transpose(1, 0, 2)
+
+
+def proposals(
+    chain: LearnedChain, X: Any, codes: Codes, rng: np.random.Generator, n_proposals: int = 20
+) -> tuple[Codes, Array, Array]:
+    """Complete each row (n, d) link by link, drawing missing labels given those before them.
+
+    Returns
+    -------
+    vectors : (n, m, d) array
+    log_weight : (n, m) array
+        Log-probability that the links give to the known labels.
+    terms : (n, d) array
+        Logarithms of P(y_i | x, known labels before it) of the known labels; else zero.
+    """
     links, n_rows = chain.links(X), len(codes)
     rows = np.repeat(np.arange(n_rows), n_proposals)
-    vectors, log_weight = codes[rows], np.zeros(len(rows))
+    vectors, log_weight = codes[rows], np.zeros((n_rows, n_proposals))
+    terms = np.zeros(codes.shape)
     for k, label in enumerate(chain.order):
         log_prob = links.log_prob(rows, vectors[:, chain.order[:k]])
         value = vectors[:, label]
         missing = value == MISSING
         value[missing] = draw(log_prob[missing], rng.random(int(missing.sum())))
-        log_weight += np.where(missing, 0.0, log_prob[np.arange(len(rows)), value])
-    chosen = draw(
-        np.repeat(log_weight.reshape(n_rows, n_proposals), n_draws, axis=0),
-        rng.random(n_rows * n_draws),
-    )
-    by_row = vectors.reshape(n_rows, n_proposals, -1)
-    picked = by_row[np.arange(n_rows)[:, None], chosen.reshape(n_rows, n_draws)]
-    return picked.transpose(1, 0, 2)
+        before = log_sum_exp(log_weight)
+        of_known = np.where(missing, 0.0, log_prob[np.arange(len(rows)), value])
+        log_weight += of_known.reshape(n_rows, n_proposals)
+        terms[:, label] = log_sum_exp(log_weight) - before
+    return vectors.reshape(n_rows, n_proposals, -1), log_weight, terms
 
 
-def expected_columns(learner: ConditionalLearner, data: TrainingData, folds: Folds) -> TrainingData:
-    """Return the data with the labels as further features, missing ones as expected from x.
+def columns_by_labels(of_x: Learning, choice: Indices) -> tuple[TrainingData, TrainingData]:
+    """Return the data with the labels as further features, missing ones as expected from x; drawn.
 
     No model has seen the row that it completes: it lacks the label that the model is learned from.
     """
-    learning = learner.on(data)
-    models = learning.fit([everything(data)], [choose(learning, folds)])
-    tables = models.log_prob(data.X)
+    data = of_x.data
+    tables = of_x.fit([everything(data)], [choice]).log_prob(data.X)
     prob = np.hstack([np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in tables])
+    rng = np.random.default_rng(0)
+    draws = np.stack([draw(table, rng.random(data.n_rows)) for table in tables], axis=1)
+    columns = label_columns(data.codes, data.cardinalities)
     unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
-    columns = np.where(unknown, prob, label_columns(data.codes, data.cardinalities))
-    return replace(data, extra=columns)
+    of_draws = label_columns(draws, data.cardinalities)
+    return tuple(replace(data, extra=np.where(unknown, c, columns)) for c in (prob, of_draws))
 
 
 def completed_by_chain(
@@ -355,6 +457,66 @@ def completed_by_chain(
         check_observed(data, "whole label vectors are needed of Dask arrays")
     part = completed(data, chain_by_dependence(data, seed, n_jobs, quick=True), seed)
     return part.known_targets() if known_targets else part
+
+
+def completed_apart(
+    data: TrainingData, seed: int, n_jobs: int | None
+) -> tuple[list[tuple[TrainingData, Indices]], TrainingData]:
+    """Return rows to choose by, with the labels to be chosen for, and rows to learn from.
+
+    If no label is missing there are none to choose by. Otherwise the labels are dealt to two
+    halves. To choose for the labels of one half, missing labels are drawn given the known labels
+    of the other half: a draw that knows the target would agree with it as the chain believes, and
+    so confirm the chain. To learn, they are drawn given all known labels of a row.
+    """
+    every = np.arange(data.n_labels)
+    if not data.missing_labels[0]:
+        return [], data
+    if is_chunked(data):
+        check_observed(data, "whole label vectors are needed of Dask arrays")
+    chain = chain_by_dependence(data, seed, n_jobs, quick=True)
+    known, parts = data.codes != MISSING, []
+    for half in np.array_split(np.random.default_rng(seed).permutation(every), 2):
+        own = np.sort(half)
+        told = data.codes.copy()
+        told[:, own] = MISSING
+        draws = posterior_draws(chain, data.X, told, 1, seed)[0]
+        part = CompletedData(
+            *(data.X, data.codes, data.cardinalities, data.weight, data.extra),
+            origin=data,
+            source=np.arange(data.n_rows),
+            drawn=np.where(known, data.codes, draws),
+        )
+        parts.append((part, own))
+    return parts, completed(data, chain, seed).known_targets()
+
+
+def scores_alone(learning: Learning, folds: Folds) -> HeldOutScores:
+    """Choose C of every label alone; keep what rows held out say."""
+
+    def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
+        return scores
+
+    return learning.cross_validate(
+        [everything(learning.data)], folds, keep_all, "labels alone", keep=True
+    )[0]
+
+
+def paying_columns(
+    alone: HeldOutScores, learning: Learning, group: RowGroup, folds: Folds
+) -> tuple[RowGroup, Indices]:
+    """Return a group whose targets use extra features only where this pays, and its choices (m,).
+
+    It pays where rows held out gain more than a standard error over the labels `alone`.
+    """
+    data = learning.data
+    gain = GainOver(alone.log_prob, data.row_weights)
+    every = replace(group, rows=np.arange(data.n_rows))
+    (found,) = learning.cross_validate([every], folds, gain, "choosing C")
+    pays = found.gains > np.sqrt(found.noise)
+    allowed = group.allowed & pays[:, None]
+    choice = np.where(pays, found.choice, alone.choice[group.targets])
+    return replace(group, allowed=allowed), choice
 
 
 def chain_by_dependence(

@@ -94,15 +94,26 @@ def learn(
     exponents = pool.exponents(own, weight)
     there = available(parents)
     log_prob = np.full((data.n_rows, len(PARTS)), -np.inf)
+    # of rows that lack labels every completion is judged: a list of vectors may hold the few that
+    # are known, and few of the vectors that rows have
+    completed = own.tocoo()
+    shared = completed.data
+    of_completed = np.full((len(shared), len(PARTS)), -np.inf)
     for part, joint in zip(
         np.flatnonzero(there),
         members(evidence, space, parents, exponents, there),
         strict=True,
     ):
         log_prob[:, part] = joint.log_prob_codes(codes)
+        of_completed[:, part] = (
+            joint.log_prob_at(completed.row, forest.vectors[completed.col])
+            if (codes == MISSING).any()
+            else log_prob[:, part]
+        )
     listed = evidence.listed
+    seen = listed[completed.row]
     weights = np.zeros(len(PARTS))
-    weights[there] = _weights(log_prob[listed][:, there], weight[listed])
+    weights[there] = _weights(of_completed[seen][:, there], shared[seen])
     log_loss = None
     if listed.any():
         with np.errstate(divide="ignore"):
@@ -153,7 +164,7 @@ def _filled(
 
     forest, lists = fill(rows)
     if (data.codes == MISSING).any():
-        rows = rows.informed(lists)
+        rows = rows.informed(lists, data.codes)
         forest, lists = fill(rows)
     own = sp.csr_array(sp.diags_array(own_weight) @ rows.shares)
     evidence = Evidence(lists, forest.vectors, forest.counts, data.cardinalities, own)
