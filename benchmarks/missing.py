@@ -115,10 +115,10 @@ def arrays(folder: Path, name: str, data_home: Path) -> Any:
         Y = np.asarray(data.Y, dtype=np.float64)
         rows = np.random.default_rng(0).permutation(len(Y))
         folds = iterative_stratification(Y[rows].astype(int), N_FOLDS, 0)
-        parts = {f"train{f}": rows[train] for f, (train, _) in enumerate(folds)}
+        parts: dict[str, Any] = {f"train{f}": rows[train] for f, (train, _) in enumerate(folds)}
         parts |= {f"test{f}": rows[test] for f, (_, test) in enumerate(folds)}
-        sparse = not isinstance(data.X, np.ndarray)
-        np.savez_compressed(file, X=X, Y=Y, sparse=sparse, **parts)
+        parts |= {"X": X, "Y": Y, "sparse": np.array(not isinstance(data.X, np.ndarray))}
+        np.savez_compressed(file, **parts)  # type: ignore[arg-type]
     return np.load(file)
 
 

@@ -16,8 +16,15 @@ from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.linear import LinearLearning
 from colabel.models import JointClassifier
-from colabel.models.chain.learning import completed, posterior_draws
+from colabel.models.chain import learning
+from colabel.models.chain.learning import (
+    completed,
+    completed_apart,
+    posterior_draws,
+    proposals,
+)
 from colabel.models.learning import make_folds
+from colabel.models.neighbours import Neighbours, _counted
 
 MODELS = [
     cls
@@ -97,6 +104,55 @@ def test_draws_follow_the_posterior_of_a_chain(rng):
         found = (vectors == vector).all(axis=2).mean(axis=0)
         # proposals and draws: five standard errors of each
         assert (np.abs(found - expected) < 5 * np.sqrt(0.25 / 3000 + 0.25 / n_draws)).all()
+
+
+def test_terms_of_known_labels_against_enumeration(rng):
+    """log P(y_i | x, known labels before it), where the others are summed out."""
+    X, Y = drawn(rng)
+    model = ClassifierChain(1.0, order=[2, 0, 1], random_state=0).fit(X, Y)
+    codes = Y[:8].astype(np.int32)
+    codes[rng.random(codes.shape) < 0.4] = -1
+    chain_joint, seen = model.joint(X[:8]), np.full_like(codes, -1)
+    _, log_weight, terms = proposals(model._chain, X[:8], codes, rng, 20_000)
+    before = np.zeros(8)
+    for label in model.order_:
+        seen[:, label] = codes[:, label]
+        log_prob = chain_joint.log_prob_codes(seen)
+        np.testing.assert_allclose(terms[:, label], log_prob - before, atol=0.05)
+        before = log_prob
+    assert log_weight.shape == (8, 20_000)
+
+
+def test_draws_to_choose_by_do_not_know_the_target(rng, monkeypatch):
+    X, Y = drawn(rng, 80)
+    codes = np.where(rng.random(Y.shape) < 0.4, -1, Y).astype(np.int32)
+    chain = ClassifierChain(1.0, random_state=0).fit(X, Y)._chain
+    monkeypatch.setattr(learning, "chain_by_dependence", lambda *_, **__: chain)
+    parts, whole = completed_apart(TrainingData(X, codes, (2, 2, 2)), 0, 1)
+    assert sorted(np.concatenate([own for _, own in parts])) == [0, 1, 2]
+    assert (whole.drawn >= 0).all()
+    for k, (part, own) in enumerate(parts):
+        other = codes.copy()
+        other[:, own] = np.where(codes[:, own] < 0, -1, 1 - codes[:, own])
+        again = completed_apart(TrainingData(X, other, (2, 2, 2)), 0, 1)[0][k][0]
+        np.testing.assert_array_equal(part.drawn[codes == -1], again.drawn[codes == -1])
+        np.testing.assert_array_equal(part.drawn[codes != -1], codes[codes != -1])
+        np.testing.assert_array_equal(part.codes, codes)
+
+
+@pytest.mark.parametrize("model_class", [colabel.ProbabilisticClassifierChain, colabel.CDN, CTBN])
+@pytest.mark.filterwarnings("ignore")
+def test_what_labels_seldom_show_of_each_other_is_not_believed(model_class):
+    """Ten variables of four values that depend on x alone, three of four labels unknown."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(6, 10))
+    X = rng.normal(size=(700, 6))
+    Y = np.digitize(X @ weights + 2.0 * rng.normal(size=(700, 10)), [-2.0, 0.0, 2.0]).astype(float)
+    holes = with_holes(rng, Y[:400], 0.75)
+    model = model_class(random_state=0).fit(X[:400], holes)
+    alone = BinaryRelevance(random_state=0).fit(X[:400], holes)
+    lost = (alone.joint(X[400:]).log_prob(Y[400:]) - model.joint(X[400:]).log_prob(Y[400:])).mean()
+    assert lost < 0.05
 
 
 def test_a_row_counts_once_and_its_copies_share_a_fold(rng):
@@ -203,6 +259,24 @@ def test_neighbours_look_until_on_average_k_have_a_label(rng):
         share = np.nanmean(holes[near], axis=1)
     expected = 5 * np.where(np.isnan(share), usual, share)
     np.testing.assert_allclose(model._neighbours.counts_in_training(), expected)
+
+
+def test_score_of_neighbours_leaves_each_row_out(rng):
+    X, Y = drawn(rng, 40)
+    codes = np.where(rng.random(Y.shape) < 0.4, -1, Y).astype(np.int32)
+    data = TrainingData(X, codes, (2, 2, 2))
+    rows = Neighbours.of(data, 4, "euclidean", None, "auto", 1, 0)
+    counts = np.rint(rows.counts_in_training()).astype(int)
+    expected = 0.0
+    for r, i in np.argwhere(codes >= 0):
+        others = [o for o in range(40) if o != r and codes[o, i] >= 0]
+        log_odds = 0.0
+        for value, sign in ((1, 1), (0, -1)):
+            same = [o for o in others if codes[o, i] == value]
+            alike = sum(counts[o, i] == counts[r, i] for o in same)
+            log_odds += sign * np.log((2.0 + len(same)) * (2.0 + alike) / (2.0 * 5 + len(same)))
+        expected -= np.logaddexp(0.0, -log_odds if codes[r, i] else log_odds)
+    assert _counted(rows, counts, 2.0).score == pytest.approx(expected)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -291,21 +291,24 @@ class CDN(MayLackProbabilities, StacksEstimator):
         data = self._stacked(data, folds, self.seed_)
         group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
         n_extra = n_label_columns(data.cardinalities)
-        parts, whole = completed_apart(data, self.seed_, self.n_jobs)
+        linear = estimator is None and can_hold_out(folds) and data.missing_labels[0]
+        by_x = learner.on(data) if linear else None
+        alone = None if by_x is None else scores_alone(by_x, folds)
+        known = None if alone is None else (by_x, alone.choice)
+        parts, whole = completed_apart(data, self.seed_, self.n_jobs, known, folds)
 
         def on(rows: TrainingData) -> Learning:
             return learner.on(rows.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
 
         learning = on(whole)
-        if estimator is None and parts and can_hold_out(folds):
+        if alone is None:
+            copied = whole.copied(folds) if isinstance(whole, CompletedData) else folds
+            choice = choose(learning, copied, group)
+        else:
             choice = np.zeros(data.n_labels, dtype=np.intp)
-            alone = scores_alone(learner.on(data), folds)
             for part, own in parts:
                 pays, choice[own] = paying_columns(alone, on(part), group.take(own), folds)
                 group.allowed[own] = pays.allowed
-        else:
-            copied = whole.copied(folds) if isinstance(whole, CompletedData) else folds
-            choice = choose(learning, copied, group)
         models: Any = learning.fit([group], [choice])
         self.models_: Any = models
         self._record(self.models_.n_iter, learner.values(choice))

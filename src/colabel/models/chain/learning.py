@@ -258,6 +258,7 @@ def learn_chain(
     max_parents: int | None = None,
     chosen: LearnedChain | None = None,
     em: bool = True,
+    of_x: tuple[Learning, Indices] | None = None,
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together.
 
@@ -265,16 +266,18 @@ def learn_chain(
     labels that these lack are features as expected from x. Links use earlier labels only where
     rows held out prefer that, see `paying_links`; else their scale is zero. A step of EM follows:
     missing labels are drawn from the chain's posterior given all labels of the row.
-    `chosen` is a chain of the same labels whose choices of C and scale are taken over.
+    `chosen` is a chain of the same labels whose choices of C and scale are taken over. `of_x` are
+    these rows without labels as features, and the choices of the labels alone, if they are known.
+    Without `em`, links have these choices too, and the first of the scales.
     """
     missing = bool(data.missing_labels[0])
     if missing and is_chunked(data):
         check_observed(data, "a link of a chain needs all labels before it in Dask arrays")
     every = np.arange(data.n_labels)
     if missing:
-        of_x = learner.on(data)
-        alone = choose(of_x, folds)
-        inputs, drawn = columns_by_labels(of_x, alone)
+        by_x = learner.on(data) if of_x is None else of_x[0]
+        alone = choose(by_x, folds) if of_x is None else of_x[1]
+        inputs, drawn = columns_by_labels(by_x, alone)
     else:
         inputs = with_label_columns(data)
     learning = learner.on(inputs)
@@ -289,8 +292,9 @@ def learn_chain(
         group = RowGroup(None, every, allowed)
         # other classifiers are too dear to fit for each fold
         if missing and isinstance(learner, LinearLearner) and held_out_folds(folds):
-            columns = [learner.on(drawn), learning] if em else [learner.on(drawn)]
-            choice, scale = paying_links(of_x, alone, columns, group, scales, order, folds)
+            tried = [(learner.on(drawn), scales), (learning, scales[len(scales) // 2 :][:1])]
+            given = tried if em else tried[:1]
+            choice, scale = paying_links(by_x, alone, given, group, order, folds, choosing=em)
         else:
             choice, scale = choose_with_scale(learning, group, scales, folds)
     allowed = allowed & (scale > 0)[:, None]
@@ -307,13 +311,17 @@ def learn_chain(
 def paying_links(
     of_x: Learning,
     alone: Indices,
-    columns: Sequence[Learning],
+    tried: Sequence[tuple[Learning, Sequence[float]]],
     group: RowGroup,
-    scales: Sequence[float],
     order: Indices,
     folds: Folds,
+    *,
+    choosing: bool,
 ) -> tuple[Array, Array]:
     """Choose C and scale (d,) of links; scale zero, and C of the label `alone`, without labels.
+
+    What is tried are columns of labels, and scales. If nothing else is to be chosen, links have the
+    C of the labels alone, and the first scale.
 
     Links on the first columns, in which missing labels are drawn, must gain a standard error over
     the labels alone. Others, in which they are as expected, must gain three over these: such links
@@ -321,8 +329,10 @@ def paying_links(
     """
     weight, best = of_x.data.row_weights, np.zeros(of_x.data.codes.shape)
     choice, scale = alone, np.zeros(len(order))
-    for n_errors, learning in zip((1.0, 3.0), columns, strict=False):
-        own_choice, own_scale = choose_with_scale(learning, group, scales, folds)
+    for n_errors, (learning, scales) in zip((1.0, 3.0), tried, strict=False):
+        own_choice, own_scale = alone, np.full(len(order), scales[0])
+        if choosing:
+            own_choice, own_scale = choose_with_scale(learning, group, scales, folds)
         own = replace(group, extra_scale=own_scale)
         gains = link_gains(of_x, alone, learning, own, own_choice, order, folds)
         more = gains - best
@@ -460,27 +470,32 @@ def completed_by_chain(
 
 
 def completed_apart(
-    data: TrainingData, seed: int, n_jobs: int | None
+    data: TrainingData,
+    seed: int,
+    n_jobs: int | None,
+    of_x: tuple[Learning, Indices] | None = None,
+    folds: Folds | None = None,
 ) -> tuple[list[tuple[TrainingData, Indices]], TrainingData]:
     """Return rows to choose by, with the labels to be chosen for, and rows to learn from.
 
     If no label is missing there are none to choose by. Otherwise the labels are dealt to two
     halves. To choose for the labels of one half, missing labels are drawn given the known labels
     of the other half: a draw that knows the target would agree with it as the chain believes, and
-    so confirm the chain. To learn, they are drawn given all known labels of a row.
+    so confirm the chain. To learn, they are drawn given all known labels of a row. For `of_x` and
+    `folds` see `learn_chain`.
     """
     every = np.arange(data.n_labels)
     if not data.missing_labels[0]:
         return [], data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    chain = chain_by_dependence(data, seed, n_jobs, quick=True)
+    chain = chain_by_dependence(data, seed, n_jobs, quick=True, of_x=of_x, folds=folds)
     known, parts = data.codes != MISSING, []
     for half in np.array_split(np.random.default_rng(seed).permutation(every), 2):
         own = np.sort(half)
         told = data.codes.copy()
         told[:, own] = MISSING
-        draws = posterior_draws(chain, data.X, told, 1, seed)[0]
+        draws = posterior_draws(chain, data.X, told, 1, seed, n_proposals=10)[0]
         part = CompletedData(
             *(data.X, data.codes, data.cardinalities, data.weight, data.extra),
             origin=data,
@@ -520,20 +535,29 @@ def paying_columns(
 
 
 def chain_by_dependence(
-    data: TrainingData, seed: int, n_jobs: int | None, *, quick: bool = False
+    data: TrainingData,
+    seed: int,
+    n_jobs: int | None,
+    *,
+    quick: bool = False,
+    of_x: tuple[Any, Indices] | None = None,
+    folds: Folds | None = None,
 ) -> LearnedChain:
     """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
 
-    If it is to be `quick`, as most models that learn from the draws are, penalties are chosen from
-    wide steps in few folds, and there is no step of EM.
+    If it is to be `quick`, as most models that learn from the draws are, penalties are those of the
+    labels alone, chosen from wide steps in few folds, and there is no step of EM.
     """
     grid, n_folds, scales = (
-        (_WIDE_STEPS, 3, (1.0, 10.0)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
+        (_WIDE_STEPS, 3, (10.0,)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
     )
     learner = linear_learner(grid, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    folds = random_folds(data, n_folds, seed)
-    return learn_chain(learner, data, order, folds, scales, em=not quick)
+    if of_x is None or folds is None:
+        folds, of_x = random_folds(data, n_folds, seed), None
+    else:
+        learner = of_x[0].learner
+    return learn_chain(learner, data, order, folds, scales, em=not quick, of_x=of_x)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
