@@ -16,13 +16,7 @@ from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.linear import LinearLearning
 from colabel.models import JointClassifier
-from colabel.models.chain import learning
-from colabel.models.chain.learning import (
-    completed,
-    completed_apart,
-    posterior_draws,
-    proposals,
-)
+from colabel.models.chain.learning import completed, posterior_draws, proposals
 from colabel.models.learning import make_folds
 from colabel.models.neighbours import Neighbours, _counted
 
@@ -121,23 +115,6 @@ def test_terms_of_known_labels_against_enumeration(rng):
         np.testing.assert_allclose(terms[:, label], log_prob - before, atol=0.05)
         before = log_prob
     assert log_weight.shape == (8, 20_000)
-
-
-def test_draws_to_choose_by_do_not_know_the_target(rng, monkeypatch):
-    X, Y = drawn(rng, 80)
-    codes = np.where(rng.random(Y.shape) < 0.4, -1, Y).astype(np.int32)
-    chain = ClassifierChain(1.0, random_state=0).fit(X, Y)._chain
-    monkeypatch.setattr(learning, "chain_by_dependence", lambda *_, **__: chain)
-    parts, whole = completed_apart(TrainingData(X, codes, (2, 2, 2)), 0, 1)
-    assert sorted(np.concatenate([own for _, own in parts])) == [0, 1, 2]
-    assert (whole.drawn >= 0).all()
-    for k, (part, own) in enumerate(parts):
-        other = codes.copy()
-        other[:, own] = np.where(codes[:, own] < 0, -1, 1 - codes[:, own])
-        again = completed_apart(TrainingData(X, other, (2, 2, 2)), 0, 1)[0][k][0]
-        np.testing.assert_array_equal(part.drawn[codes == -1], again.drawn[codes == -1])
-        np.testing.assert_array_equal(part.drawn[codes != -1], codes[codes != -1])
-        np.testing.assert_array_equal(part.codes, codes)
 
 
 @pytest.mark.parametrize("model_class", [colabel.ProbabilisticClassifierChain, colabel.CDN, CTBN])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, cast, get_args
 
 import numpy as np
@@ -26,7 +26,7 @@ from colabel.joint.gibbs.sampler import GibbsOptions
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
-    Learning,
+    GainOver,
     RowGroup,
     TrainingData,
 )
@@ -34,7 +34,7 @@ from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure.screening import best_candidates
 from colabel.models.base import LinearLogOdds
-from colabel.models.chain.learning import completed_apart, paying_columns, scores_alone
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.learning import (
     CompletedData,
@@ -43,6 +43,7 @@ from colabel.models.learning import (
     dependence,
     label_features,
     make_folds,
+    scores_alone,
 )
 from colabel.models.with_estimator import (
     HardDecisions,
@@ -162,8 +163,8 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
     Chance is drawn from a seed fixed in `fit` and from the content of a row, so predictions are
     the same at every call, whatever the other rows, their order and the number of threads.
-    Labels that a row lacks are drawn given those it has, but for those to be learned from the draws
-    (`completed_apart`); a label then uses the others only if held-out rows prefer that.
+    Labels that a row lacks are drawn given those it has (`completed_by_chain`); a label then uses
+    the others only if held-out rows prefer that.
 
     Beware of many labels. On the first subset of rcv1 (101 labels, 3000 training rows, C = 10, five
     splits) the network is far behind regressions of the labels one by one: exact match .327 against
@@ -287,34 +288,32 @@ class CDN(MayLackProbabilities, StacksEstimator):
         probable = has_probabilities(estimator)
         learner = self._learner(estimator if probable else HardDecisions(estimator))
         self.seed_ = self._seed()
+        given = data
+        data = completed_by_chain(data, self.seed_, self.n_jobs, known_targets=True, n_draws=1)
         folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
         group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
         n_extra = n_label_columns(data.cardinalities)
-        linear = estimator is None and can_hold_out(folds) and data.missing_labels[0]
-        by_x = learner.on(data) if linear else None
-        alone = None if by_x is None else scores_alone(by_x, folds)
-        known = None if alone is None else (by_x, alone.choice)
-        parts, whole = completed_apart(data, self.seed_, self.n_jobs, known, folds)
-
-        def on(rows: TrainingData) -> Learning:
-            return learner.on(rows.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
-
-        learning = on(whole)
-        if alone is None:
-            copied = whole.copied(folds) if isinstance(whole, CompletedData) else folds
-            choice = choose(learning, copied, group)
+        learning = learner.on(data.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
+        choosing = self.estimator is None and can_hold_out(folds)
+        if choosing and given.missing_labels[0] and isinstance(data, CompletedData):
+            # others are used where held-out rows gain two standard errors: draws know the target
+            own_folds = make_folds(given, self.cv, self.seed_)
+            alone = scores_alone(learner.on(given), own_folds)
+            gain = GainOver(alone.log_prob[:, data.source], data.row_weights)
+            every = replace(group, rows=np.arange(data.n_rows))
+            (found,) = learning.cross_validate([every], folds, gain, "choosing C")
+            pays = found.gains > 2.0 * np.sqrt(found.noise)
+            choice = np.where(pays, found.choice, alone.choice)
+            group = replace(group, allowed=group.allowed & pays[:, None])
         else:
-            choice = np.zeros(data.n_labels, dtype=np.intp)
-            for part, own in parts:
-                pays, choice[own] = paying_columns(alone, on(part), group.take(own), folds)
-                group.allowed[own] = pays.allowed
+            choice = choose(learning, folds, group)
         models: Any = learning.fit([group], [choice])
-        self.models_: Any = models
-        self._record(self.models_.n_iter, learner.values(choice))
         if models.coef is not None:
             self._network = LinearNetwork.of(models, data.cardinalities, self.label_coding)
             self.label_weights_ = self._network.weights
+        self.models_: Any = models
+        self._record(self.models_.n_iter, learner.values(choice))
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
 

@@ -30,7 +30,7 @@ from colabel.learn.conditional import (
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning, LinearModels
 from colabel.learn.structure.screening import best_candidates, maximum_branching
-from colabel.models.chain.learning import completed_by_chain, scores_alone
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.learning import (
     CompletedData,
@@ -38,6 +38,7 @@ from colabel.models.learning import (
     choose,
     make_folds,
     pair_tests,
+    scores_alone,
 )
 from colabel.models.with_estimator import StacksEstimator
 

@@ -28,7 +28,6 @@ from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
-    GainOver,
     HeldOutScores,
     Learning,
     RowGroup,
@@ -258,7 +257,6 @@ def learn_chain(
     max_parents: int | None = None,
     chosen: LearnedChain | None = None,
     em: bool = True,
-    of_x: tuple[Learning, Indices] | None = None,
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together.
 
@@ -266,8 +264,7 @@ def learn_chain(
     labels that these lack are features as expected from x. Links use earlier labels only where
     rows held out prefer that, see `paying_links`; else their scale is zero. A step of EM follows:
     missing labels are drawn from the chain's posterior given all labels of the row.
-    `chosen` is a chain of the same labels whose choices of C and scale are taken over. `of_x` are
-    these rows without labels as features, and the choices of the labels alone, if they are known.
+    `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     Without `em`, links have these choices too, and the first of the scales.
     """
     missing = bool(data.missing_labels[0])
@@ -275,9 +272,9 @@ def learn_chain(
         check_observed(data, "a link of a chain needs all labels before it in Dask arrays")
     every = np.arange(data.n_labels)
     if missing:
-        by_x = learner.on(data) if of_x is None else of_x[0]
-        alone = choose(by_x, folds) if of_x is None else of_x[1]
-        inputs, drawn = columns_by_labels(by_x, alone)
+        of_x = learner.on(data)
+        alone = choose(of_x, folds)
+        inputs, drawn = columns_by_labels(of_x, alone)
     else:
         inputs = with_label_columns(data)
     learning = learner.on(inputs)
@@ -294,7 +291,7 @@ def learn_chain(
         if missing and isinstance(learner, LinearLearner) and held_out_folds(folds):
             tried = [(learner.on(drawn), scales), (learning, scales[len(scales) // 2 :][:1])]
             given = tried if em else tried[:1]
-            choice, scale = paying_links(by_x, alone, given, group, order, folds, choosing=em)
+            choice, scale = paying_links(of_x, alone, given, group, order, folds, choosing=em)
         else:
             choice, scale = choose_with_scale(learning, group, scales, folds)
     allowed = allowed & (scale > 0)[:, None]
@@ -384,11 +381,13 @@ def held_out_folds(folds: Folds) -> list[int]:
     return [fold for fold, size in enumerate(sizes) if 0 < size < len(folds.of_row)]
 
 
-def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedData:
+def completed(
+    data: TrainingData, chain: LearnedChain, seed: int, n_draws: int = DRAWS
+) -> CompletedData:
     """Return the rows with draws from a chain in the place of those that lack labels."""
     missing = data.codes == MISSING
     rows = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    drawn = posterior_draws(chain, data.X[rows], data.codes[rows], DRAWS, seed)
+    drawn = posterior_draws(chain, data.X[rows], data.codes[rows], n_draws, seed)
     return with_draws(data, rows, drawn)
 
 
@@ -454,7 +453,12 @@ def columns_by_labels(of_x: Learning, choice: Indices) -> tuple[TrainingData, Tr
 
 
 def completed_by_chain(
-    data: TrainingData, seed: int, n_jobs: int | None, *, known_targets: bool = False
+    data: TrainingData,
+    seed: int,
+    n_jobs: int | None,
+    *,
+    known_targets: bool = False,
+    n_draws: int = DRAWS,
 ) -> TrainingData:
     """Return the rows with missing labels drawn from a chain that is learned from the others.
 
@@ -465,99 +469,25 @@ def completed_by_chain(
         return data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    part = completed(data, chain_by_dependence(data, seed, n_jobs, quick=True), seed)
+    chain = chain_by_dependence(data, seed, n_jobs, quick=True)
+    part = completed(data, chain, seed, n_draws)
     return part.known_targets() if known_targets else part
 
 
-def completed_apart(
-    data: TrainingData,
-    seed: int,
-    n_jobs: int | None,
-    of_x: tuple[Learning, Indices] | None = None,
-    folds: Folds | None = None,
-) -> tuple[list[tuple[TrainingData, Indices]], TrainingData]:
-    """Return rows to choose by, with the labels to be chosen for, and rows to learn from.
-
-    If no label is missing there are none to choose by. Otherwise the labels are dealt to two
-    halves. To choose for the labels of one half, missing labels are drawn given the known labels
-    of the other half: a draw that knows the target would agree with it as the chain believes, and
-    so confirm the chain. To learn, they are drawn given all known labels of a row. For `of_x` and
-    `folds` see `learn_chain`.
-    """
-    every = np.arange(data.n_labels)
-    if not data.missing_labels[0]:
-        return [], data
-    if is_chunked(data):
-        check_observed(data, "whole label vectors are needed of Dask arrays")
-    chain = chain_by_dependence(data, seed, n_jobs, quick=True, of_x=of_x, folds=folds)
-    known, parts = data.codes != MISSING, []
-    for half in np.array_split(np.random.default_rng(seed).permutation(every), 2):
-        own = np.sort(half)
-        told = data.codes.copy()
-        told[:, own] = MISSING
-        draws = posterior_draws(chain, data.X, told, 1, seed, n_proposals=10)[0]
-        part = CompletedData(
-            *(data.X, data.codes, data.cardinalities, data.weight, data.extra),
-            origin=data,
-            source=np.arange(data.n_rows),
-            drawn=np.where(known, data.codes, draws),
-        )
-        parts.append((part, own))
-    return parts, completed(data, chain, seed).known_targets()
-
-
-def scores_alone(learning: Learning, folds: Folds) -> HeldOutScores:
-    """Choose C of every label alone; keep what rows held out say."""
-
-    def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
-        return scores
-
-    return learning.cross_validate(
-        [everything(learning.data)], folds, keep_all, "labels alone", keep=True
-    )[0]
-
-
-def paying_columns(
-    alone: HeldOutScores, learning: Learning, group: RowGroup, folds: Folds
-) -> tuple[RowGroup, Indices]:
-    """Return a group whose targets use extra features only where this pays, and its choices (m,).
-
-    It pays where rows held out gain more than a standard error over the labels `alone`.
-    """
-    data = learning.data
-    gain = GainOver(alone.log_prob, data.row_weights)
-    every = replace(group, rows=np.arange(data.n_rows))
-    (found,) = learning.cross_validate([every], folds, gain, "choosing C")
-    pays = found.gains > np.sqrt(found.noise)
-    allowed = group.allowed & pays[:, None]
-    choice = np.where(pays, found.choice, alone.choice[group.targets])
-    return replace(group, allowed=allowed), choice
-
-
 def chain_by_dependence(
-    data: TrainingData,
-    seed: int,
-    n_jobs: int | None,
-    *,
-    quick: bool = False,
-    of_x: tuple[Any, Indices] | None = None,
-    folds: Folds | None = None,
+    data: TrainingData, seed: int, n_jobs: int | None, *, quick: bool = False
 ) -> LearnedChain:
     """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
 
     If it is to be `quick`, as most models that learn from the draws are, penalties are those of the
     labels alone, chosen from wide steps in few folds, and there is no step of EM.
     """
-    grid, n_folds, scales = (
-        (_WIDE_STEPS, 3, (10.0,)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
-    )
+    how = (_WIDE_STEPS, 3, (10.0,)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
+    grid, n_folds, scales = how
     learner = linear_learner(grid, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    if of_x is None or folds is None:
-        folds, of_x = random_folds(data, n_folds, seed), None
-    else:
-        learner = of_x[0].learner
-    return learn_chain(learner, data, order, folds, scales, em=not quick, of_x=of_x)
+    folds = random_folds(data, n_folds, seed)
+    return learn_chain(learner, data, order, folds, scales, em=not quick)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
