@@ -18,7 +18,7 @@ from colabel.learn.linear import LinearLearning
 from colabel.models import JointClassifier
 from colabel.models.chain.learning import completed, posterior_draws, proposals
 from colabel.models.learning import make_folds
-from colabel.models.neighbours import Neighbours, _counted
+from colabel.models.neighbours import Neighbours, counted
 
 MODELS = [
     cls
@@ -253,7 +253,7 @@ def test_score_of_neighbours_leaves_each_row_out(rng):
             alike = sum(counts[o, i] == counts[r, i] for o in same)
             log_odds += sign * np.log((2.0 + len(same)) * (2.0 + alike) / (2.0 * 5 + len(same)))
         expected -= np.logaddexp(0.0, -log_odds if codes[r, i] else log_odds)
-    assert _counted(rows, counts, 2.0).score == pytest.approx(expected)
+    assert counted(rows, counts, 2.0)[2] == pytest.approx(expected)
 
 
 @pytest.mark.filterwarnings("ignore")

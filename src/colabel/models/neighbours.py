@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -366,17 +366,15 @@ class MLkNN(NeighbourClassifier):
                 f"smoothing={self.smoothing!r} must be positive: without it, a number of"
                 " neighbours that no training row had would have no probability."
             )
-        rows = self._find_neighbours(data)
-        some = bool(data.missing_labels[0])
-        tried = []
-        for k in sorted({rows.k, (rows.k + 1) // 2} if some else {rows.k}, reverse=True):
+        rows, most, some = self._find_neighbours(data), -np.inf, bool(data.missing_labels[0])
+        for k in {rows.k: None, (rows.k + 1) // 2: None} if some else {rows.k: None}:
             own = replace(rows, k=k)
             counts = np.rint(own.counts_in_training()).astype(np.intp)
             for times in _TIMES if some else _TIMES[:1]:
-                tried.append(_counted(own, counts, times * self.smoothing))
-        best = max(tried, key=lambda found: found.score)
-        self._neighbours, self.k_ = best.rows, best.rows.k
-        self.priors_, self.likelihoods_ = best.priors, best.likelihoods
+                priors, likelihoods, score = counted(own, counts, times * self.smoothing)
+                if score > most:
+                    self._neighbours, self.k_, most = own, k, score
+                    self.priors_, self.likelihoods_ = priors, likelihoods
 
     def _joint(self, X: Any) -> Joint:
         counts = np.rint(self._neighbours.counts(X)).astype(np.intp)
@@ -392,15 +390,8 @@ class MLkNN(NeighbourClassifier):
 _TIMES = (1.0, 3.0, 10.0)  # the smoothing asked for, where labels are missing
 
 
-class _Counted(NamedTuple):
-    rows: Neighbours
-    priors: Array
-    likelihoods: Array
-    score: float
-
-
-def _counted(rows: Neighbours, counts: Indices, s: float) -> _Counted:
-    r"""Learn from counts of neighbours, and score labels (n, e) as they are known.
+def counted(rows: Neighbours, counts: Indices, s: float) -> tuple[Array, Array, float]:
+    r"""Learn priors and likelihoods from counts of neighbours (n, e), and score known labels.
 
     The score is the sum of :math:`w \log P(y_i \mid c)` where the row itself, of weight w, is taken
     out of n_i, N and m_i.
@@ -417,7 +408,7 @@ def _counted(rows: Neighbours, counts: Indices, s: float) -> _Counted:
     log_prob = np.log(s + of_class) - np.log(s * (rows.k + 1) + of_class)
     log_prob += np.log(s + np.maximum(seen[:, np.arange(n_columns), counts] - own, 0.0))
     score = float((own * (log_prob - np.logaddexp(*log_prob))).sum())
-    return _Counted(rows, priors, likelihoods, score)
+    return priors, likelihoods, score
 
 
 def _log_table(log_odds: Array, n_values: int) -> Array:

@@ -265,7 +265,6 @@ def learn_chain(
     rows held out prefer that, see `paying_links`; else their scale is zero. A step of EM follows:
     missing labels are drawn from the chain's posterior given all labels of the row.
     `chosen` is a chain of the same labels whose choices of C and scale are taken over.
-    Without `em`, links have these choices too, and the first of the scales.
     """
     missing = bool(data.missing_labels[0])
     if missing and is_chunked(data):
@@ -288,10 +287,12 @@ def learn_chain(
         allowed = _screened(learner, data, order, folds, max_parents)
         group = RowGroup(None, every, allowed)
         # other classifiers are too dear to fit for each fold
-        if missing and isinstance(learner, LinearLearner) and held_out_folds(folds):
-            tried = [(learner.on(drawn), scales), (learning, scales[len(scales) // 2 :][:1])]
-            given = tried if em else tried[:1]
-            choice, scale = paying_links(of_x, alone, given, group, order, folds, choosing=em)
+        if missing and isinstance(learner, LinearLearner) and can_hold_out(folds):
+            # labels as expected make stronger links, but their scores do not know how much true
+            # labels vary
+            tried = [(learner.on(drawn), scales, 1.0), (learning, scales, 3.0)]
+            known = tried if em else tried[:1]
+            choice, scale = paying_links(of_x, alone, known, group, order, folds)
         else:
             choice, scale = choose_with_scale(learning, group, scales, folds)
     allowed = allowed & (scale > 0)[:, None]
@@ -308,77 +309,49 @@ def learn_chain(
 def paying_links(
     of_x: Learning,
     alone: Indices,
-    tried: Sequence[tuple[Learning, Sequence[float]]],
+    tried: Sequence[tuple[Learning, Sequence[float], float]],
     group: RowGroup,
     order: Indices,
     folds: Folds,
-    *,
-    choosing: bool,
 ) -> tuple[Array, Array]:
-    """Choose C and scale (d,) of links; scale zero, and C of the label `alone`, without labels.
+    r"""Choose C and scale (d,) of links; scale zero, and C of the label `alone`, without labels.
 
-    What is tried are columns of labels, and scales. If nothing else is to be chosen, links have the
-    C of the labels alone, and the first scale.
+    With K the labels that a row held out has, the links of a chain say of it
 
-    Links on the first columns, in which missing labels are drawn, must gain a standard error over
-    the labels alone. Others, in which they are as expected, must gain three over these: such links
-    are stronger, but their scores do not know how much true labels vary.
+    .. math:: \log P(y_K \mid x) = \sum_{i \in K} \log P(y_i \mid x, y_j : j \in K, j < i),
+
+    where the earlier labels that it lacks are summed out by `proposals`. A term gains what it
+    exceeds log P(y_i | x) of the label alone by. What is tried are columns of labels, scales, and
+    how many standard errors a link must gain more than what has been tried before. Links for which
+    there is one scale have the C of the label alone.
     """
-    weight, best = of_x.data.row_weights, np.zeros(of_x.data.codes.shape)
-    choice, scale = alone, np.zeros(len(order))
-    for n_errors, (learning, scales) in zip((1.0, 3.0), tried, strict=False):
-        own_choice, own_scale = alone, np.full(len(order), scales[0])
-        if choosing:
+    data, d = of_x.data, len(order)
+    weight, best = data.row_weights, np.zeros(data.codes.shape)
+    choice, scale = alone, np.zeros(d)
+    numbers = np.unique(folds.of_row[folds.of_row >= 0])
+    outside = [folds.rows_outside(fold) for fold in numbers]
+    single = of_x.fit([RowGroup(rows, group.targets) for rows in outside], [alone] * len(outside))
+    for learning, scales, n_errors in tried:
+        own_choice, own_scale = alone, np.full(d, scales[0])
+        if len(scales) > 1:
             own_choice, own_scale = choose_with_scale(learning, group, scales, folds)
-        own = replace(group, extra_scale=own_scale)
-        gains = link_gains(of_x, alone, learning, own, own_choice, order, folds)
+        groups = [replace(group, rows=rows, extra_scale=own_scale) for rows in outside]
+        linked = learning.fit(groups, [own_choice] * len(outside))
+        gains = np.zeros_like(best)
+        for k, fold in enumerate(numbers):
+            rows, own = folds.rows_inside(fold), np.arange(k * d, (k + 1) * d)
+            models: Any = linked.take(own)
+            chain = LearnedChain(order, models, own_choice, own_scale, data.cardinalities)
+            codes, X = data.codes[rows], data.X[rows]
+            terms = proposals(chain, X, codes, np.random.default_rng(k))[2]
+            for i, table in enumerate(single.take(own).log_prob(X)):
+                of_label = table[np.arange(len(rows)), np.maximum(codes[:, i], 0)]
+                gains[rows, i] = np.where(codes[:, i] == MISSING, 0.0, terms[:, i] - of_label)
         more = gains - best
         better = weight @ more > n_errors * np.sqrt(weight**2 @ more**2)
         choice, scale = np.where(better, own_choice, choice), np.where(better, own_scale, scale)
         best = np.where(better, gains, best)
     return choice, scale
-
-
-def link_gains(
-    of_x: Learning,
-    alone: Indices,
-    learning: Learning,
-    group: RowGroup,
-    choice: Indices,
-    order: Indices,
-    folds: Folds,
-) -> Array:
-    r"""What each label of each row (n, d) gains by the labels before it, held out.
-
-    With K the labels that a row has, the links of a chain say of it
-
-    .. math:: \log P(y_K \mid x) = \sum_{i \in K} \log P(y_i \mid x, y_j : j \in K, j < i),
-
-    where the earlier labels that it lacks are summed out by `proposals`. A term gains what it
-    exceeds log P(y_i | x) of the label alone by. All models are learned without the row.
-    """
-    data, d = of_x.data, len(order)
-    gains = np.zeros((data.n_rows, d))
-    numbers = held_out_folds(folds)
-    outside = [folds.rows_outside(fold) for fold in numbers]
-    linked = learning.fit([replace(group, rows=rows) for rows in outside], [choice] * len(outside))
-    single = of_x.fit([RowGroup(rows, group.targets) for rows in outside], [alone] * len(outside))
-    for k, fold in enumerate(numbers):
-        rows, own = folds.rows_inside(fold), np.arange(k * d, (k + 1) * d)
-        models: Any = linked.take(own)
-        chain = LearnedChain(order, models, choice, np.ones(d), data.cardinalities)
-        codes, X = data.codes[rows], data.X[rows]
-        terms = proposals(chain, X, codes, np.random.default_rng(k))[2]
-        for i, table in enumerate(single.take(own).log_prob(X)):
-            of_label = table[np.arange(len(rows)), np.maximum(codes[:, i], 0)]
-            gains[rows, i] = np.where(codes[:, i] == MISSING, 0.0, terms[:, i] - of_label)
-    return gains
-
-
-def held_out_folds(folds: Folds) -> list[int]:
-    """Folds that hold out some rows while others remain."""
-    sizes = [(folds.of_row == fold).sum() for fold in range(folds.n_folds)]
-    return [fold for fold, size in enumerate(sizes) if 0 < size < len(folds.of_row)]
 
 
 def completed(
