@@ -89,7 +89,6 @@ def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> A
 
 # completions of a row: more of them change held-out log-likelihoods in the third digit
 DRAWS = 2
-_WIDE_STEPS = (0.001, 0.03, 1.0)
 DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
 
@@ -453,11 +452,10 @@ def chain_by_dependence(
     """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
 
     If it is to be `quick`, as most models that learn from the draws are, penalties are those of the
-    labels alone, chosen from wide steps in few folds, and there is no step of EM.
+    labels alone, chosen in few folds, and there is no step of EM.
     """
-    how = (_WIDE_STEPS, 3, (10.0,)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
-    grid, n_folds, scales = how
-    learner = linear_learner(grid, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
+    n_folds, scales = (3, (10.0,)) if quick else (5, DEFAULT_SCALES)
+    learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
     folds = random_folds(data, n_folds, seed)
     return learn_chain(learner, data, order, folds, scales, em=not quick)
