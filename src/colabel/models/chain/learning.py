@@ -441,24 +441,18 @@ def completed_by_chain(
         return data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    chain = chain_by_dependence(data, seed, n_jobs, quick=True)
-    part = completed(data, chain, seed, n_draws)
+    part = completed(data, chain_by_dependence(data, seed, n_jobs), seed, n_draws)
     return part.known_targets() if known_targets else part
 
 
-def chain_by_dependence(
-    data: TrainingData, seed: int, n_jobs: int | None, *, quick: bool = False
-) -> LearnedChain:
+def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:
     """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
 
-    If it is to be `quick`, as most models that learn from the draws are, penalties are those of the
-    labels alone, chosen in few folds, and there is no step of EM.
+    Penalties are those of the labels alone, chosen in few folds, and there is no step of EM.
     """
-    n_folds, scales = (3, (10.0,)) if quick else (5, DEFAULT_SCALES)
     learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    folds = random_folds(data, n_folds, seed)
-    return learn_chain(learner, data, order, folds, scales, em=not quick)
+    return learn_chain(learner, data, order, random_folds(data, 3, seed), (10.0,), em=False)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
