@@ -420,8 +420,9 @@ def columns_by_labels(of_x: Learning, choice: Indices) -> tuple[TrainingData, Tr
     draws = np.stack([draw(table, rng.random(data.n_rows)) for table in tables], axis=1)
     columns = label_columns(data.codes, data.cardinalities)
     unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
-    of_draws = label_columns(draws, data.cardinalities)
-    return tuple(replace(data, extra=np.where(unknown, c, columns)) for c in (prob, of_draws))
+    expected = np.where(unknown, prob, columns)
+    drawn = np.where(unknown, label_columns(draws, data.cardinalities), columns)
+    return replace(data, extra=expected), replace(data, extra=drawn)
 
 
 def completed_by_chain(

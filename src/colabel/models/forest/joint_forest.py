@@ -96,24 +96,23 @@ def learn(
     log_prob = np.full((data.n_rows, len(PARTS)), -np.inf)
     # of rows that lack labels every completion is judged: a list of vectors may hold the few that
     # are known, and few of the vectors that rows have
-    completed = own.tocoo()
-    shared = completed.data
-    of_completed = np.full((len(shared), len(PARTS)), -np.inf)
+    whole, completed = bool((codes != MISSING).all()), own.tocoo()
+    of_completed = np.full((0 if whole else own.nnz, len(PARTS)), -np.inf)
     for part, joint in zip(
         np.flatnonzero(there),
         members(evidence, space, parents, exponents, there),
         strict=True,
     ):
         log_prob[:, part] = joint.log_prob_codes(codes)
-        of_completed[:, part] = (
-            joint.log_prob_at(completed.row, forest.vectors[completed.col])
-            if (codes == MISSING).any()
-            else log_prob[:, part]
-        )
+        if not whole:
+            vectors = forest.vectors[completed.col]
+            of_completed[:, part] = joint.log_prob_at(completed.row, vectors)
     listed = evidence.listed
-    seen = listed[completed.row]
+    judged, share, seen = log_prob, weight, listed
+    if not whole:
+        judged, share, seen = of_completed, completed.data, listed[completed.row]
     weights = np.zeros(len(PARTS))
-    weights[there] = _weights(of_completed[seen][:, there], shared[seen])
+    weights[there] = _weights(judged[seen][:, there], share[seen])
     log_loss = None
     if listed.any():
         with np.errstate(divide="ignore"):
