@@ -253,13 +253,7 @@ class JointStack(JointClassifier):
                     failures.update({asked[m].name: reason for m, reason in failed.items()})
                     for member, model in zip(asked, chosen, strict=True):
                         member.chosen = model
-                    names = [n for m in asked for n in m.component_names]
-                    # a list of vectors may hold the few labels that are known, and few vectors
-                    own = held.truth[~held.known]
-                    for k in (k for k, name in enumerate(names) if name not in seconds):
-                        own[:, k] = np.minimum(own[:, k], own[:, -1])
-                    held.truth[~held.known] = own
-                    answers.append((names, held))
+                    answers.append(([n for m in asked for n in m.component_names], held))
                     done()
 
         with progress_bar("stacking", 2 * len(members) + len(held_out), shown=shown) as done:
