@@ -118,7 +118,7 @@ def arrays(folder: Path, name: str, data_home: Path) -> Any:
         parts: dict[str, Any] = {f"train{f}": rows[train] for f, (train, _) in enumerate(folds)}
         parts |= {f"test{f}": rows[test] for f, (_, test) in enumerate(folds)}
         parts |= {"X": X, "Y": Y, "sparse": np.array(not isinstance(data.X, np.ndarray))}
-        np.savez_compressed(file, **parts)  # type: ignore[arg-type]
+        np.savez_compressed(file, **parts)
     return np.load(file)
 
 

@@ -292,7 +292,8 @@ class CDN(MayLackProbabilities, StacksEstimator):
         data = completed_by_chain(data, self.seed_, self.n_jobs, known_targets=True, n_draws=1)
         folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
-        group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
+        allowed = self._allowed(learner, data, folds)
+        group = RowGroup(None, np.arange(data.n_labels), allowed)
         n_extra = n_label_columns(data.cardinalities)
         learning = learner.on(data.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
         choosing = self.estimator is None and can_hold_out(folds)
@@ -305,7 +306,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
             (found,) = learning.cross_validate([every], folds, gain, "choosing C")
             pays = found.gains > 2.0 * np.sqrt(found.noise)
             choice = np.where(pays, found.choice, alone.choice)
-            group = replace(group, allowed=group.allowed & pays[:, None])
+            group = replace(group, allowed=allowed & pays[:, None])
         else:
             choice = choose(learning, folds, group)
         models: Any = learning.fit([group], [choice])

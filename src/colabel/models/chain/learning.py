@@ -312,7 +312,7 @@ def paying_links(
     group: RowGroup,
     order: Indices,
     folds: Folds,
-) -> tuple[Array, Array]:
+) -> tuple[Indices, Array]:
     r"""Choose C and scale (d,) of links; scale zero, and C of the label `alone`, without labels.
 
     With K the labels that a row held out has, the links of a chain say of it
@@ -326,7 +326,8 @@ def paying_links(
     """
     data, d = of_x.data, len(order)
     weight, best = data.row_weights, np.zeros(data.codes.shape)
-    choice, scale = alone, np.zeros(d)
+    choice: Indices = alone
+    scale: Array = np.zeros(d)
     numbers = np.unique(folds.of_row[folds.of_row >= 0])
     outside = [folds.rows_outside(fold) for fold in numbers]
     single = of_x.fit([RowGroup(rows, group.targets) for rows in outside], [alone] * len(outside))
@@ -418,10 +419,11 @@ def columns_by_labels(of_x: Learning, choice: Indices) -> tuple[TrainingData, Tr
     prob = np.hstack([np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in tables])
     rng = np.random.default_rng(0)
     draws = np.stack([draw(table, rng.random(data.n_rows)) for table in tables], axis=1)
+    codes = draws.astype(np.int32)
     columns = label_columns(data.codes, data.cardinalities)
     unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
     expected = np.where(unknown, prob, columns)
-    drawn = np.where(unknown, label_columns(draws, data.cardinalities), columns)
+    drawn = np.where(unknown, label_columns(codes, data.cardinalities), columns)
     return replace(data, extra=expected), replace(data, extra=drawn)
 
 

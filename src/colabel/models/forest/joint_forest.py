@@ -106,7 +106,7 @@ def learn(
         log_prob[:, part] = joint.log_prob_codes(codes)
         if not whole:
             vectors = forest.vectors[completed.col]
-            of_completed[:, part] = joint.log_prob_at(completed.row, vectors)
+            of_completed[:, part] = joint.log_prob_at(completed.row.astype(np.intp), vectors)
     listed = evidence.listed
     judged, share, seen = log_prob, weight, listed
     if not whole:
