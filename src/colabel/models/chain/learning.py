@@ -321,8 +321,9 @@ def paying_links(
 
     where the earlier labels that it lacks are summed out by `proposals`. A term gains what it
     exceeds log P(y_i | x) of the label alone by. What is tried are columns of labels, scales, and
-    how many standard errors a link must gain more than what has been tried before. Links for which
-    there is one scale have the C of the label alone.
+    how many standard errors a link must gain more than what has been tried before; where all links
+    together gain two standard errors, every link that gains at all. Links for which there is one
+    scale have the C of the label alone.
     """
     data, d = of_x.data, len(order)
     weight, best = data.row_weights, np.zeros(data.codes.shape)
@@ -348,7 +349,10 @@ def paying_links(
                 of_label = table[np.arange(len(rows)), np.maximum(codes[:, i], 0)]
                 gains[rows, i] = np.where(codes[:, i] == MISSING, 0.0, terms[:, i] - of_label)
         more = gains - best
-        better = weight @ more > n_errors * np.sqrt(weight**2 @ more**2)
+        of_row = more.sum(axis=1)
+        together = weight @ of_row > 2.0 * np.sqrt(weight**2 @ of_row**2)
+        least = 0.0 if together else n_errors
+        better = weight @ more > least * np.sqrt(weight**2 @ more**2)
         choice, scale = np.where(better, own_choice, choice), np.where(better, own_scale, scale)
         best = np.where(better, gains, best)
     return choice, scale
