@@ -1,34 +1,43 @@
 """Missing labels: what models learn from rows that lack some of their labels.
 
 A share of the training labels is removed at random. Each model learns from what is left, and by
-four makeshifts: (a) from the complete rows alone, (b) with missing labels as 0, (d) after filling
+three makeshifts: (a) from the complete rows alone, (b) with missing labels as 0, (d) after filling
 in each label by the prediction of its own regression; (c) is `BinaryRelevance` on the known labels.
-XGBoost and CatBoost learn a model per label from the rows in which it is known. The figures are the
-joint log-loss in nats per row, exact match, and CPU seconds of the fits. Dense features are
-standardised on the training rows.
+XGBoost and CatBoost, where they are installed, learn a model per label from the rows in which it is
+known. The figures are the joint log-loss in nats per row, exact match, and CPU seconds of the fits.
+Dense features are standardised on the training rows.
 
-`python -m benchmarks.missing run FILE [--sets emotions ...] [--shares 0.5 ...] [--folds 2]` adds
-lines to a file and goes on where it stopped; `python -m benchmarks.missing table FILE` prints
-tables.
+`python -m benchmarks.missing run FILE [--jobs 8] [--deadline 500] [--sets emotions ...]
+[--shares 0.5 ...] [--folds 5] [--models CTBN ...]` measures each cell in a process of its own, adds
+a line to FILE as soon as one ends, and goes on where it stopped. It reads the data sets as arrays
+from the folder of FILE, or else writes them there (`python -m benchmarks.missing arrays FILE` does
+nothing else): a machine that has these needs no reader of tables.
+`python -m benchmarks.missing table FILE` prints all figures, and the table of BENCHMARKS.md.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
 import warnings
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 import colabel
-from benchmarks._common import finished, parser, print_table, resumed
-from studies.datasets import iterative_stratification, load
+from benchmarks._common import ROOT, finished, parser, print_table
 
 Array = NDArray[np.float64]
 SETS = "emotions", "yeast", "scene", "enron", "water_quality"
@@ -38,7 +47,8 @@ MODELS = (
     *("MixtureOfTrees", "JointForest", "JointStack"),
 )
 PEERS = "XGBoost", "CatBoost"
-WAYS = "known", "(a) rows", "(b) as 0", "(c) BR", "(d) filled in"
+WAYS = "known", "(a) rows", "(b) as 0", "(c) BR", "(d) filled in", "complete"
+N_FOLDS = 5
 MOST_LOSS = 50.0  # nats, of a row: a vector that a model calls impossible
 
 
@@ -93,111 +103,248 @@ def asked(model: Any, X: Any, Y: Array) -> tuple[Array, NDArray[np.bool_]]:
     return np.minimum(-joint.log_prob(Y), MOST_LOSS), (joint.mode() == Y).all(axis=1)
 
 
-def cell(set: str, share: float, model: str, fold: int, most: int) -> dict[str, Any]:
-    """Fit a model in all ways; losses, exact match, seconds, and paired differences to `known`."""
-    data = load(set)
-    X, Y = data.X, np.asarray(data.Y, dtype=np.float64)
-    rows = np.random.default_rng(0).permutation(len(Y))
-    train, test = iterative_stratification(Y[rows].astype(int), 5, 0)[fold]
-    train, test = rows[train][:most], rows[test][:most]
+def arrays(folder: Path, name: str, data_home: Path) -> Any:
+    """Return the arrays of a data set and its folds; written to the folder if it has none."""
+    file = folder / f"{name}.npz"
+    if not file.is_file():
+        # these read tables, by packages that a machine which only measures may lack
+        from studies.datasets import iterative_stratification, load
+
+        data = load(name, data_home=data_home)
+        X = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
+        Y = np.asarray(data.Y, dtype=np.float64)
+        rows = np.random.default_rng(0).permutation(len(Y))
+        folds = iterative_stratification(Y[rows].astype(int), N_FOLDS, 0)
+        parts: dict[str, Any] = {f"train{f}": rows[train] for f, (train, _) in enumerate(folds)}
+        parts |= {f"test{f}": rows[test] for f, (_, test) in enumerate(folds)}
+        parts |= {"X": X, "Y": Y, "sparse": np.array(not isinstance(data.X, np.ndarray))}
+        np.savez_compressed(file, **parts)
+    return np.load(file)
+
+
+def cell(folder: Path, set: str, share: float, model: str, fold: int, most: int) -> dict[str, Any]:
+    """Fit a model in all ways: what each says of the test rows, and how `known` compares."""
+    data = arrays(folder, set, folder)
+    X, Y = data["X"], data["Y"]
+    train, test = data[f"train{fold}"][:most], data[f"test{fold}"][:most]
     Y = Y[:, np.ptp(Y[train], axis=0) > 0]
-    if sparse.issparse(X):
-        inside, outside = X[train].toarray(), X[test].toarray()
-    else:
-        scaler = StandardScaler().fit(X[train])
-        inside, outside = scaler.transform(X[train]), scaler.transform(X[test])
+    inside, outside = X[train], X[test]
+    if not data["sparse"]:
+        scaler = StandardScaler().fit(inside)
+        inside, outside = scaler.transform(inside), scaler.transform(outside)
     gone = np.random.default_rng(fold).random(Y[train].shape) < share
     partial = np.where(gone, np.nan, Y[train])
     whole = ~gone.any(axis=1)
     alone = colabel.BinaryRelevance(random_state=0).fit(inside, partial)
-    filled = np.where(gone, alone.predict(inside), partial)
     ways = {
         "known": (inside, partial),
         "(a) rows": (inside[whole], Y[train][whole]),
         "(b) as 0": (inside, np.nan_to_num(partial)),
-        "(d) filled in": (inside, filled),
+        "(d) filled in": (inside, np.where(gone, alone.predict(inside), partial)),
         "complete": (inside, Y[train]),
     }
-    if model in (*PEERS, "JointStack"):  # which is dear
+    if model in PEERS:
         ways = {"known": ways["known"]}
-    elif share != 0.5:
-        del ways["complete"]  # the same for all shares
+    if share != 0.5:
+        ways.pop("complete", None)  # the same for all shares
+    if model == "JointStack":  # which is dear
+        del ways["(d) filled in"]
+
+    def fitted(features: Array, labels: Array) -> Any:
+        fresh: Any = PerLabel(model) if model in PEERS else getattr(colabel, model)(random_state=0)
+        return fresh.fit(features, labels)
+
+    with suppress(ValueError):  # compiled loops are loaded before seconds are counted
+        asked(fitted(inside[:60], partial[:60]), outside[:9], Y[test][:9])
+        asked(fitted(inside[:60], Y[train][:60]), outside[:9], Y[test][:9])
     result: dict[str, Any] = {}
-    base = None
+    losses: dict[str, Array] = {}
+
+    def record(way: str, model: Any, seconds: float, base: str) -> None:
+        loss, right = asked(model, outside, Y[test])
+        losses[way] = loss
+        lead = loss - losses.get(base, np.nan)
+        result[way] = {
+            "loss": loss.mean(),
+            "error": loss.std(ddof=1) / len(loss) ** 0.5,
+            "exact": right.mean(),
+            "seconds": seconds,
+            "lead": lead.mean(),
+            "lead error": lead.std(ddof=1) / len(lead) ** 0.5,
+        }
+
     for way, (features, labels) in ways.items():
         if len(labels) < 10:
             continue
         start = time.process_time()
-        fresh: Any = PerLabel(model) if model in PEERS else getattr(colabel, model)(random_state=0)
         try:
-            fitted = fresh.fit(features, labels)
-            seconds = time.process_time() - start
-            loss, right = asked(fitted, outside, Y[test])
+            found = fitted(features, labels)
+            record(way, found, time.process_time() - start, "known")
         except ValueError as error:  # too few rows are left
             result[way] = str(error)
-            continue
-        base = loss if way == "known" else base
-        result[way] = [float(loss.mean()), float(right.mean()), seconds, *_paired(loss, base)]
-    loss, right = asked(alone, outside, Y[test])
-    result["(c) BR"] = [float(loss.mean()), float(right.mean()), 0.0, *_paired(loss, base)]
+    record("(c) BR", alone, 0.0, "known")
+    if "complete" in losses:
+        whole_alone = colabel.BinaryRelevance(random_state=0).fit(inside, Y[train])
+        record("complete BR", whole_alone, 0.0, "complete")
     return result
 
 
-def _paired(loss: Array, base: Array | None) -> tuple[float, float]:
-    """Mean and standard error of how much larger losses are than those of `known`."""
-    if base is None:
-        return np.nan, np.nan
-    lead = loss - base
-    return float(lead.mean()), float(lead.std(ddof=1) / len(lead) ** 0.5)
+def run(given: Any) -> None:
+    """Measure the cells that a file does not have, each in a process of its own."""
+    folder = given.file.resolve().parent
+    for name in given.sets:
+        arrays(folder, name, given.data)
+    axes = product(range(given.folds), given.shares, given.sets, given.models)
+    cells = [
+        {"set": name, "share": share, "model": model, "fold": fold, "most": given.most}
+        for fold, share, name, model in axes
+    ]
+    done = finished(given.file)
+    todo = [cell for cell in cells if not any(cell.items() <= line.items() for line in done)]
+    last = time.monotonic() + given.deadline
+    threads = dict.fromkeys(("OMP", "NUMBA", "OPENBLAS", "MKL"), "1")
+    environment = {**os.environ, **{f"{name}_NUM_THREADS": n for name, n in threads.items()}}
+    writing = Lock()
+
+    def measured(cell: dict[str, Any]) -> None:
+        if time.monotonic() > last:
+            return
+        told = json.dumps({**cell, "folder": str(folder)})
+        command = [sys.executable, "-m", "benchmarks.missing", "cell", told]
+        answer = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        if answer.returncode:
+            print(f"{cell}: {answer.stderr}", file=sys.stderr, flush=True)
+            return
+        line = json.dumps({**cell, **json.loads(answer.stdout.splitlines()[-1])})
+        with writing, given.file.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+    with ThreadPoolExecutor(given.jobs) as workers:
+        for _ in workers.map(measured, todo):
+            pass
+
+
+def means(cells: list[Any], way: str) -> dict[str, float]:
+    """Mean of the figures of a way over folds; errors are those of the mean."""
+    found = [one[way] for one in cells if isinstance(one.get(way), dict)]
+    if not found:
+        return {}
+    n = len(found)
+    mean = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+    for name in ("error", "lead error"):
+        mean[name] = float(np.sum([one[name] ** 2 for one in found])) ** 0.5 / n
+    return mean
+
+
+def behind(cells: list[Any], way: str) -> bool:
+    """Whether `known` is two standard errors behind a way (BR: and is not on complete labels)."""
+    lead = means(cells, way)
+    found = bool(lead) and lead["lead"] < -2 * lead["lead error"]
+    return found and not (way == "(c) BR" and behind(cells, "complete BR"))
+
+
+def cost_ratio(cells: list[Any]) -> float:
+    """CPU seconds of the fits, with those of complete labels as 1."""
+    both = [one for one in cells if isinstance(one.get("complete"), dict)]
+    both = [one for one in both if isinstance(one["known"], dict)]
+    seconds = [sum(one[way]["seconds"] for one in both) for way in ("known", "complete")]
+    return seconds[0] / seconds[1] if both else np.nan
 
 
 def table(file: Path) -> None:
-    """Print, for each data set and share, a line for each model: means over folds."""
+    """Print all figures for each data set and share, and the table of BENCHMARKS.md."""
     groups: dict[Any, Any] = defaultdict(lambda: defaultdict(list))
     for line in finished(file):
         groups[line["set"], line["share"]][line["model"]].append(line)
     for (name, share), models in groups.items():
-        print(f"{name}, {share:.0%} of the labels removed: log-loss (exact match)\n")
+        print(
+            f"{name}, {share:.0%} of the labels removed: log-loss ± standard error (exact match);"
+            " in brackets how much larger than of `known`, **if by two standard errors smaller**\n"
+        )
         rows = []
         for model, cells in models.items():
             shown: list[Any] = [model, len(cells)]
-            for way in (*WAYS, "complete"):
-                found = np.array([one[way] for one in cells if isinstance(one.get(way), list)])
-                if not len(found):
+            for way in WAYS:
+                mean = means(cells, way)
+                if not mean:
                     shown.append("–")
                     continue
-                loss, right, _, lead, error = found.mean(axis=0)
-                error /= len(found) ** 0.5
-                worse = " **better**" if way != "known" and lead < -2 * error else ""
-                shown.append(f"{loss:.3f} ({right:.3f}){worse if way[1] in 'abc' else ''}")
-            spent = [one["known"][2] for one in cells if isinstance(one["known"], list)]
-            whole = [one["complete"][2] for one in cells if isinstance(one.get("complete"), list)]
-            ratio = f" ({np.mean(spent) / np.mean(whole):.1f} x complete)" if whole else ""
-            rows.append([*shown, f"{np.mean(spent):.1f}{ratio}" if spent else "–"])
-        print_table(["model", "folds", *WAYS, "complete labels", "CPU s"], rows)
+                text = "{loss:.3f} ± {error:.3f} ({exact:.3f})".format(**mean)
+                if way not in ("known", "complete"):
+                    lead = "[{lead:+.3f} ± {lead error:.3f}]".format(**mean)
+                    text += f" **{lead}**" if behind(cells, way) else f" {lead}"
+                shown.append(text)
+            spent, ratio = means(cells, "known").get("seconds", np.nan), cost_ratio(cells)
+            rows.append([*shown, f"{spent:.1f}", "–" if np.isnan(ratio) else f"{ratio:.1f}"])
+        print_table(["model", "folds", *WAYS, "CPU s", "x complete"], rows)
+    _compact(groups)
+
+
+def _compact(groups: dict[Any, Any]) -> None:
+    sets = [name for name in SETS if any(key[0] == name for key in groups)]
+    shares = sorted({share for _, share in groups})
+    models = [
+        model for model in (*PEERS, *MODELS) if any(model in found for found in groups.values())
+    ]
+
+    def figure(cells: list[Any], way: str) -> str:
+        mean = means(cells, way)
+        ways = ("(a) rows", "(b) as 0", "(c) BR") if way == "known" else ()
+        marks = "".join(other[1] for other in ways if behind(cells, other))
+        return f"{mean['loss']:.2f}{marks}" if mean else "–"
+
+    rows = []
+    any_model = "CTBN" if "CTBN" in models else models[-1]
+    alone = []
+    for name in sets:
+        found = [figure(groups[name, share][any_model], "(c) BR") for share in shares]
+        alone.append(" ".join(found) + f" ({figure(groups[name, 0.5][any_model], 'complete BR')})")
+    rows.append(["BR", *alone, "–"])
+    for model in models:
+        shown, ratios = [], []
+        for name in sets:
+            found = [figure(groups[name, share][model], "known") for share in shares]
+            whole = figure(groups[name, 0.5][model], "complete")
+            shown.append(" ".join(found) + ("" if whole == "–" else f" ({whole})"))
+            ratios.append(cost_ratio(groups[name, 0.5][model]))
+        told = [ratio for ratio in ratios if not np.isnan(ratio)]
+        rows.append([model, *shown, f"{min(told):.1f}-{max(told):.1f}" if told else "–"])
+    print(
+        f"Log-loss with {', '.join(f'{share:.0%}' for share in shares)} of the labels removed"
+        " (none); a, b, c: two standard errors behind complete rows alone, NaN as 0, BR (where the"
+        " complete labels are not behind BR); cost at 50 %, with the complete fit as 1, least and"
+        " most of the sets.\n"
+    )
+    print_table(["model", *sets, "cost"], rows)
 
 
 def main() -> None:
     """Measure cells, or print tables."""
     options = parser(__doc__)
-    options.add_argument("what", choices=["run", "table"])
-    options.add_argument("file", type=Path)
+    options.add_argument("what", choices=["run", "arrays", "table", "cell"])
+    options.add_argument("file", type=Path, help="of results; for `cell` its arguments as JSON")
     options.add_argument("--sets", nargs="+", default=list(SETS))
     options.add_argument("--shares", nargs="+", type=float, default=[0.5, 0.2, 0.8])
-    options.add_argument("--folds", type=int, default=2)
+    options.add_argument("--folds", type=int, default=N_FOLDS)
     options.add_argument("--most", type=int, default=500, help="training rows at most")
-    options.add_argument("--models", nargs="+", default=[*PEERS, *MODELS])
+    options.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    options.add_argument("--deadline", type=float, default=np.inf, help="seconds to start cells in")
+    peers = [name for name in PEERS if find_spec(name.lower())]
+    options.add_argument("--models", nargs="+", default=[*peers, *MODELS])
     given = options.parse_args()
     warnings.simplefilter("ignore")
     if given.what == "table":
         table(given.file)
-        return
-    axes = product(range(given.folds), given.shares, given.sets, given.models)
-    cells = (
-        {"set": name, "share": share, "model": model, "fold": fold, "most": given.most}
-        for fold, share, name, model in axes
-    )
-    resumed(given.file, cells, cell)
+    elif given.what == "cell":
+        told = json.loads(str(given.file))
+        print(json.dumps(cell(Path(told.pop("folder")), **told)))
+    elif given.what == "arrays":
+        for name in given.sets:
+            arrays(given.file.resolve().parent, name, given.data)
+    else:
+        run(given)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.linear import LinearLearning
 from colabel.models import JointClassifier
-from colabel.models.chain.learning import completed, posterior_draws
+from colabel.models.chain.learning import completed, posterior_draws, proposals
 from colabel.models.learning import make_folds
+from colabel.models.neighbours import Neighbours, counted
 
 MODELS = [
     cls
@@ -97,6 +98,38 @@ def test_draws_follow_the_posterior_of_a_chain(rng):
         found = (vectors == vector).all(axis=2).mean(axis=0)
         # proposals and draws: five standard errors of each
         assert (np.abs(found - expected) < 5 * np.sqrt(0.25 / 3000 + 0.25 / n_draws)).all()
+
+
+def test_terms_of_known_labels_against_enumeration(rng):
+    """log P(y_i | x, known labels before it), where the others are summed out."""
+    X, Y = drawn(rng)
+    model = ClassifierChain(1.0, order=[2, 0, 1], random_state=0).fit(X, Y)
+    codes = Y[:8].astype(np.int32)
+    codes[rng.random(codes.shape) < 0.4] = -1
+    chain_joint, seen = model.joint(X[:8]), np.full_like(codes, -1)
+    _, log_weight, terms = proposals(model._chain, X[:8], codes, rng, 20_000)
+    before = np.zeros(8)
+    for label in model.order_:
+        seen[:, label] = codes[:, label]
+        log_prob = chain_joint.log_prob_codes(seen)
+        np.testing.assert_allclose(terms[:, label], log_prob - before, atol=0.05)
+        before = log_prob
+    assert log_weight.shape == (8, 20_000)
+
+
+@pytest.mark.parametrize("model_class", [colabel.ProbabilisticClassifierChain, colabel.CDN, CTBN])
+@pytest.mark.filterwarnings("ignore")
+def test_what_labels_seldom_show_of_each_other_is_not_believed(model_class):
+    """Ten variables of four values that depend on x alone, three of four labels unknown."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(6, 10))
+    X = rng.normal(size=(700, 6))
+    Y = np.digitize(X @ weights + 2.0 * rng.normal(size=(700, 10)), [-2.0, 0.0, 2.0]).astype(float)
+    holes = with_holes(rng, Y[:400], 0.75)
+    model = model_class(random_state=0).fit(X[:400], holes)
+    alone = BinaryRelevance(random_state=0).fit(X[:400], holes)
+    lost = (alone.joint(X[400:]).log_prob(Y[400:]) - model.joint(X[400:]).log_prob(Y[400:])).mean()
+    assert lost < 0.05
 
 
 def test_a_row_counts_once_and_its_copies_share_a_fold(rng):
@@ -192,7 +225,7 @@ def test_positive_and_unlabelled_columns_are_named(rng):
 def test_neighbours_look_until_on_average_k_have_a_label(rng):
     X, Y = drawn(rng, 60)
     holes = with_holes(rng, Y, 0.5)
-    model = MLkNN(k=5, random_state=0).fit(X, holes)
+    model = colabel.IBLR(k=5, C=1.0, random_state=0).fit(X, holes)
     reach = int(np.ceil(5 / (~np.isnan(holes)).mean()))
     distance = ((X[:, None] - X) ** 2).sum(axis=2)
     np.fill_diagonal(distance, np.inf)
@@ -203,6 +236,24 @@ def test_neighbours_look_until_on_average_k_have_a_label(rng):
         share = np.nanmean(holes[near], axis=1)
     expected = 5 * np.where(np.isnan(share), usual, share)
     np.testing.assert_allclose(model._neighbours.counts_in_training(), expected)
+
+
+def test_score_of_neighbours_leaves_each_row_out(rng):
+    X, Y = drawn(rng, 40)
+    codes = np.where(rng.random(Y.shape) < 0.4, -1, Y).astype(np.int32)
+    data = TrainingData(X, codes, (2, 2, 2))
+    rows = Neighbours.of(data, 4, "euclidean", None, "auto", 1, 0)
+    counts = np.rint(rows.counts_in_training()).astype(int)
+    expected = 0.0
+    for r, i in np.argwhere(codes >= 0):
+        others = [o for o in range(40) if o != r and codes[o, i] >= 0]
+        log_odds = 0.0
+        for value, sign in ((1, 1), (0, -1)):
+            same = [o for o in others if codes[o, i] == value]
+            alike = sum(counts[o, i] == counts[r, i] for o in same)
+            log_odds += sign * np.log((2.0 + len(same)) * (2.0 + alike) / (2.0 * 5 + len(same)))
+        expected -= np.logaddexp(0.0, -log_odds if codes[r, i] else log_odds)
+    assert counted(rows, counts, 2.0)[2] == pytest.approx(expected)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -250,6 +301,6 @@ def test_half_of_the_labels_costs_few_regressions_more(rng, model_class, monkeyp
         solved.clear()
         model_class(random_state=0).fit(X, labels)
         cost.append(sum(solved))
-    # the chain of a model without regressions of its own: three folds, penalties and scales
-    alone = 200 * 3 * (3 * 3 + 3 * 3 * 3)
+    # the chain of a model without regressions of its own: three folds, and five penalties
+    alone = 200 * 3 * 3 * 5
     assert cost[1] <= (3.5 * cost[0] or alone)

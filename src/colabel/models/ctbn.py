@@ -35,9 +35,9 @@ from colabel.models.learning import (
     CompletedData,
     can_hold_out,
     choose,
-    everything,
     make_folds,
     pair_tests,
+    scores_alone,
 )
 from colabel.models.with_estimator import StacksEstimator
 
@@ -186,12 +186,7 @@ def search_arcs(
         search.choice_alone = choose(learning, folds)
         return search
 
-    def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
-        return scores
-
-    (alone,) = learning.cross_validate(
-        [everything(data)], folds, keep_all, "labels alone", keep=True
-    )
+    alone = scores_alone(learning, folds)
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.total
     search.choice_alone = alone.choice

@@ -185,6 +185,16 @@ def choose(learning: Learning, folds: Folds, group: RowGroup | None = None) -> I
     return learning.cross_validate([group], folds, choice, "choosing C")[0]
 
 
+def scores_alone(learning: Learning, folds: Folds) -> HeldOutScores:
+    """Choose C of every label alone; keep what rows held out say."""
+
+    def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
+        return scores
+
+    group = everything(learning.data)
+    return learning.cross_validate([group], folds, keep_all, "labels alone", keep=True)[0]
+
+
 def with_label_columns(data: TrainingData) -> TrainingData:
     """Return the data with the columns of all labels as extra features."""
     n_extra = n_label_columns(data.cardinalities)

@@ -320,7 +320,9 @@ class MLkNN(NeighbourClassifier):
     and its probabilities are scaled to sum to one; for two values this changes nothing.
 
     Scale the features (`StandardScaler`) unless their units are comparable. A neighbour
-    counts by its weight, but takes one of the k places.
+    counts by its weight, but takes one of the k places. Where labels are missing, k or half of
+    it, and the smoothing asked for, 3 times or 10 times as much, are taken as the known labels
+    prefer, each row left out of the counts.
 
     Parameters
     ----------
@@ -364,18 +366,15 @@ class MLkNN(NeighbourClassifier):
                 f"smoothing={self.smoothing!r} must be positive: without it, a number of"
                 " neighbours that no training row had would have no probability."
             )
-        rows = self._neighbours = self._find_neighbours(data)
-        self.k_ = rows.k
-        counts = np.rint(rows.counts_in_training()).astype(np.intp)
-        positive = rows.weight * rows.columns
-        s, n_columns = self.smoothing, counts.shape[1]
-        self.priors_ = (s + positive.sum(axis=0)) / (2 * s + rows.weight.sum(axis=0))
-        size = n_columns * (self.k_ + 1)
-        cells = (np.arange(n_columns) * (self.k_ + 1) + counts).ravel()
-        weight = (rows.weight - positive, positive)
-        seen = np.stack([np.bincount(cells, own.ravel(), minlength=size) for own in weight])
-        seen = seen.reshape(2, n_columns, self.k_ + 1)
-        self.likelihoods_ = (s + seen) / (s * (self.k_ + 1) + seen.sum(axis=2, keepdims=True))
+        rows, most, some = self._find_neighbours(data), -np.inf, bool(data.missing_labels[0])
+        for k in {rows.k: None, (rows.k + 1) // 2: None} if some else {rows.k: None}:
+            own = replace(rows, k=k)
+            counts = np.rint(own.counts_in_training()).astype(np.intp)
+            for times in _TIMES if some else _TIMES[:1]:
+                priors, likelihoods, score = counted(own, counts, times * self.smoothing)
+                if score > most:
+                    self._neighbours, self.k_, most = own, k, score
+                    self.priors_, self.likelihoods_ = priors, likelihoods
 
     def _joint(self, X: Any) -> Joint:
         counts = np.rint(self._neighbours.counts(X)).astype(np.intp)
@@ -386,6 +385,30 @@ class MLkNN(NeighbourClassifier):
         owner = column_owner(cardinalities)
         tables = [_log_table(log_odds[0][:, owner == i], k) for i, k in enumerate(cardinalities)]
         return Independent(self.label_space_, tables)
+
+
+_TIMES = (1.0, 3.0, 10.0)  # the smoothing asked for, where labels are missing
+
+
+def counted(rows: Neighbours, counts: Indices, s: float) -> tuple[Array, Array, float]:
+    r"""Learn priors and likelihoods from counts of neighbours (n, e), and score known labels.
+
+    The score is the sum of :math:`w \log P(y_i \mid c)` where the row itself, of weight w, is taken
+    out of n_i, N and m_i.
+    """
+    positive, n_columns = rows.weight * rows.columns, counts.shape[1]
+    size = n_columns * (rows.k + 1)
+    cells = (np.arange(n_columns) * (rows.k + 1) + counts).ravel()
+    own = np.stack([rows.weight - positive, positive])
+    seen = np.stack([np.bincount(cells, part.ravel(), minlength=size) for part in own])
+    seen = seen.reshape(2, n_columns, rows.k + 1)
+    priors = (s + positive.sum(axis=0)) / (2 * s + rows.weight.sum(axis=0))
+    likelihoods = (s + seen) / (s * (rows.k + 1) + seen.sum(axis=2, keepdims=True))
+    of_class = seen.sum(axis=2)[:, None] - own
+    log_prob = np.log(s + of_class) - np.log(s * (rows.k + 1) + of_class)
+    log_prob += np.log(s + np.maximum(seen[:, np.arange(n_columns), counts] - own, 0.0))
+    score = float((own * (log_prob - np.logaddexp(*log_prob))).sum())
+    return priors, likelihoods, score
 
 
 def _log_table(log_odds: Array, n_values: int) -> Array:

@@ -23,9 +23,27 @@ def test_incomplete_rows_are_shared_by_vectors_that_agree():
     assert shares[5, place[0, 0]] == 1.0
     lists = np.zeros((6, 3))
     lists[3, place[0, 0]], lists[3, place[0, 1]] = 0.6, 0.2
-    again = found.informed(sp.csr_array(lists))
+    again = found.informed(sp.csr_array(lists), codes)
     np.testing.assert_allclose(again.shares.toarray()[3, place[0, 0]], 0.75)
     np.testing.assert_allclose(again.shares.toarray()[5], shares[5])
+
+
+def test_lists_inform_shares_as_far_as_they_speak_of_their_vectors(rng):
+    codes = np.where(rng.random((30, 4)) < 0.5, -1, rng.integers(0, 2, size=(30, 4)))
+    codes = codes.astype(np.int32)
+    draws = np.where(codes == -1, rng.integers(0, 2, size=(3, 30, 4)), codes).astype(np.int32)
+    rows = RowVectors.drawn(codes, np.arange(30), draws)
+    lists = rng.random((30, len(rows.vectors))) * (rng.random((30, len(rows.vectors))) < 0.5)
+    lists[:3] = 0.0
+    lists /= np.maximum(lists.sum(axis=1, keepdims=True), 1e-9)
+    found = rows.informed(sp.csr_array(lists), codes).shares.toarray()
+    assert rows.informed(sp.csr_array(lists), codes).vectors.shape == rows.vectors.shape
+    for r, (own, share) in enumerate(zip(lists, rows.shares.toarray(), strict=True)):
+        given = [((codes[r] == -1) | (codes[r] == v)).all() for v in rows.vectors] * own
+        given = given / given.sum() if given.sum() > 0 else given
+        on_shares = given * (share > 0)
+        expected = on_shares + (1 - on_shares.sum()) * share
+        np.testing.assert_allclose(found[r], expected, atol=1e-12)
 
 
 def slow_agreeing(row, seen, counts):

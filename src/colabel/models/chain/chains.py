@@ -91,7 +91,8 @@ class ChainModel(Chained):
         Chosen C of every link, in the order of the labels; of regressions only.
     label_scale_ : (d,) array
         Scale of the label columns of every link, of regressions only. The coefficients in
-        `models_` belong to columns of 0 and 1 all the same.
+        `models_` belong to columns of 0 and 1 all the same. Zero where, some labels missing, rows
+        held out do not prefer a link with labels.
     n_iter_ : int
         Most iterations any regression of the final fit took; of regressions only.
     estimator_scores_ : EstimatorModels

@@ -18,6 +18,7 @@ from colabel.core.arrays import (
     label_columns,
     n_label_columns,
 )
+from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import checked_grid
 from colabel.core.schema import UNIQUE, Below, Between, Is, bind, check_that, stored
 from colabel.joint import chain as chains
@@ -36,7 +37,7 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
-from colabel.learn.linear import LinearModels
+from colabel.learn.linear import LinearLearner, LinearModels
 from colabel.learn.structure.screening import best_candidates
 from colabel.models.learning import (
     DEFAULT_GRID,
@@ -88,7 +89,6 @@ def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> A
 
 # completions of a row: more of them change held-out log-likelihoods in the third digit
 DRAWS = 2
-_WIDE_STEPS = (0.001, 0.03, 1.0)
 DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
 
@@ -260,43 +260,111 @@ def learn_chain(
     """Learn all links from true labels: they are independent then, and solved together.
 
     Where labels are missing, a link is learned from the rows that have its label. The earlier
-    labels that these lack are features as expected from x, by which C and scales are chosen; among
-    the default scales there is then a small one, for labels that hardly help. A step
-    of EM follows: they are drawn from the chain's posterior given all labels of the row.
+    labels that these lack are features as expected from x. Links use earlier labels only where
+    rows held out prefer that, see `paying_links`; else their scale is zero. A step of EM follows:
+    missing labels are drawn from the chain's posterior given all labels of the row.
     `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     """
     missing = bool(data.missing_labels[0])
-    scales = (0.1, *scales) if missing and len(scales) > 1 else scales
     if missing and is_chunked(data):
         check_observed(data, "a link of a chain needs all labels before it in Dask arrays")
-    inputs = expected_columns(learner, data, folds) if missing else with_label_columns(data)
-    learning = learner.on(inputs)
-    if chosen is None:
-        allowed = _screened(learner, data, order, folds, max_parents)
-        group = RowGroup(None, np.arange(data.n_labels), allowed)
-        choice, scale = choose_with_scale(learning, group, scales, folds)
+    every = np.arange(data.n_labels)
+    if missing:
+        of_x = learner.on(data)
+        alone = choose(of_x, folds)
+        inputs, drawn = columns_by_labels(of_x, alone)
     else:
+        inputs = with_label_columns(data)
+    learning = learner.on(inputs)
+    if chosen is not None:
         allowed = earlier_columns(order, data.cardinalities)
         if max_parents is not None and chosen.models.coef is not None:
             own = [(coef[:, data.n_features : -1] != 0).any(axis=0) for coef in chosen.models.coef]
             allowed &= np.stack(own)
-        group = RowGroup(None, np.arange(data.n_labels), allowed)
         choice, scale = chosen.choice, chosen.scale
-    group = replace(group, extra_scale=scale)
+    else:
+        allowed = _screened(learner, data, order, folds, max_parents)
+        group = RowGroup(None, every, allowed)
+        # other classifiers are too dear to fit for each fold
+        if missing and isinstance(learner, LinearLearner) and can_hold_out(folds):
+            # labels as expected make stronger links, but their scores do not know how much true
+            # labels vary
+            tried = [(learner.on(drawn), scales, 1.0), (learning, scales, 3.0)]
+            known = tried if em else tried[:1]
+            choice, scale = paying_links(of_x, alone, known, group, order, folds)
+        else:
+            choice, scale = choose_with_scale(learning, group, scales, folds)
+    allowed = allowed & (scale > 0)[:, None]
+    group = RowGroup(None, every, allowed, np.where(scale > 0, scale, 1.0))
     models: Any = learning.fit([group], [choice])
     chain = LearnedChain(order, models, choice, scale, data.cardinalities)
     if not (missing and em):
         return chain
-    drawn = with_label_columns(completed(data, chain, 0).known_targets())
-    models = learner.on(drawn).fit([group], [choice])
+    data = with_label_columns(completed(data, chain, 0).known_targets())
+    models = learner.on(data).fit([group], [choice])
     return replace(chain, models=models)
 
 
-def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedData:
+def paying_links(
+    of_x: Learning,
+    alone: Indices,
+    tried: Sequence[tuple[Learning, Sequence[float], float]],
+    group: RowGroup,
+    order: Indices,
+    folds: Folds,
+) -> tuple[Indices, Array]:
+    r"""Choose C and scale (d,) of links; scale zero, and C of the label `alone`, without labels.
+
+    With K the labels that a row held out has, the links of a chain say of it
+
+    .. math:: \log P(y_K \mid x) = \sum_{i \in K} \log P(y_i \mid x, y_j : j \in K, j < i),
+
+    where the earlier labels that it lacks are summed out by `proposals`. A term gains what it
+    exceeds log P(y_i | x) of the label alone by. What is tried are columns of labels, scales, and
+    how many standard errors a link must gain more than what has been tried before; where all links
+    together gain two standard errors, every link that gains at all. Links for which there is one
+    scale have the C of the label alone.
+    """
+    data, d = of_x.data, len(order)
+    weight, best = data.row_weights, np.zeros(data.codes.shape)
+    choice: Indices = alone
+    scale: Array = np.zeros(d)
+    numbers = np.unique(folds.of_row[folds.of_row >= 0])
+    outside = [folds.rows_outside(fold) for fold in numbers]
+    single = of_x.fit([RowGroup(rows, group.targets) for rows in outside], [alone] * len(outside))
+    for learning, scales, n_errors in tried:
+        own_choice, own_scale = alone, np.full(d, scales[0])
+        if len(scales) > 1:
+            own_choice, own_scale = choose_with_scale(learning, group, scales, folds)
+        groups = [replace(group, rows=rows, extra_scale=own_scale) for rows in outside]
+        linked = learning.fit(groups, [own_choice] * len(outside))
+        gains = np.zeros_like(best)
+        for k, fold in enumerate(numbers):
+            rows, own = folds.rows_inside(fold), np.arange(k * d, (k + 1) * d)
+            models: Any = linked.take(own)
+            chain = LearnedChain(order, models, own_choice, own_scale, data.cardinalities)
+            codes, X = data.codes[rows], data.X[rows]
+            terms = proposals(chain, X, codes, np.random.default_rng(k))[2]
+            for i, table in enumerate(single.take(own).log_prob(X)):
+                of_label = table[np.arange(len(rows)), np.maximum(codes[:, i], 0)]
+                gains[rows, i] = np.where(codes[:, i] == MISSING, 0.0, terms[:, i] - of_label)
+        more = gains - best
+        of_row = more.sum(axis=1)
+        together = weight @ of_row > 2.0 * np.sqrt(weight**2 @ of_row**2)
+        least = 0.0 if together else n_errors
+        better = weight @ more > least * np.sqrt(weight**2 @ more**2)
+        choice, scale = np.where(better, own_choice, choice), np.where(better, own_scale, scale)
+        best = np.where(better, gains, best)
+    return choice, scale
+
+
+def completed(
+    data: TrainingData, chain: LearnedChain, seed: int, n_draws: int = DRAWS
+) -> CompletedData:
     """Return the rows with draws from a chain in the place of those that lack labels."""
     missing = data.codes == MISSING
     rows = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    drawn = posterior_draws(chain, data.X[rows], data.codes[rows], DRAWS, seed)
+    drawn = posterior_draws(chain, data.X[rows], data.codes[rows], n_draws, seed)
     return with_draws(data, rows, drawn)
 
 
@@ -309,40 +377,67 @@ def posterior_draws(
     and count by the probability that the links give to the known labels.
     """
     rng = np.random.default_rng(seed)
+    by_row, log_weight, _ = proposals(chain, X, codes, rng, n_proposals)
+    n_rows = len(codes)
+    chosen = draw(np.repeat(log_weight, n_draws, axis=0), rng.random(n_rows * n_draws))
+    picked = by_row[np.arange(n_rows)[:, None], chosen.reshape(n_rows, n_draws)]
+    return picked.transpose(1, 0, 2)
+
+
+def proposals(
+    chain: LearnedChain, X: Any, codes: Codes, rng: np.random.Generator, n_proposals: int = 20
+) -> tuple[Codes, Array, Array]:
+    """Complete each row (n, d) link by link, drawing missing labels given those before them.
+
+    Returns
+    -------
+    vectors : (n, m, d) array
+    log_weight : (n, m) array
+        Log-probability that the links give to the known labels.
+    terms : (n, d) array
+        Logarithms of P(y_i | x, known labels before it) of the known labels; else zero.
+    """
     links, n_rows = chain.links(X), len(codes)
     rows = np.repeat(np.arange(n_rows), n_proposals)
-    vectors, log_weight = codes[rows], np.zeros(len(rows))
+    vectors, log_weight = codes[rows], np.zeros((n_rows, n_proposals))
+    terms = np.zeros(codes.shape)
     for k, label in enumerate(chain.order):
         log_prob = links.log_prob(rows, vectors[:, chain.order[:k]])
         value = vectors[:, label]
         missing = value == MISSING
         value[missing] = draw(log_prob[missing], rng.random(int(missing.sum())))
-        log_weight += np.where(missing, 0.0, log_prob[np.arange(len(rows)), value])
-    chosen = draw(
-        np.repeat(log_weight.reshape(n_rows, n_proposals), n_draws, axis=0),
-        rng.random(n_rows * n_draws),
-    )
-    by_row = vectors.reshape(n_rows, n_proposals, -1)
-    picked = by_row[np.arange(n_rows)[:, None], chosen.reshape(n_rows, n_draws)]
-    return picked.transpose(1, 0, 2)
+        before = log_sum_exp(log_weight)
+        of_known = np.where(missing, 0.0, log_prob[np.arange(len(rows)), value])
+        log_weight += of_known.reshape(n_rows, n_proposals)
+        terms[:, label] = log_sum_exp(log_weight) - before
+    return vectors.reshape(n_rows, n_proposals, -1), log_weight, terms
 
 
-def expected_columns(learner: ConditionalLearner, data: TrainingData, folds: Folds) -> TrainingData:
-    """Return the data with the labels as further features, missing ones as expected from x.
+def columns_by_labels(of_x: Learning, choice: Indices) -> tuple[TrainingData, TrainingData]:
+    """Return the data with the labels as further features, missing ones as expected from x; drawn.
 
     No model has seen the row that it completes: it lacks the label that the model is learned from.
     """
-    learning = learner.on(data)
-    models = learning.fit([everything(data)], [choose(learning, folds)])
-    tables = models.log_prob(data.X)
+    data = of_x.data
+    tables = of_x.fit([everything(data)], [choice]).log_prob(data.X)
     prob = np.hstack([np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in tables])
+    rng = np.random.default_rng(0)
+    draws = np.stack([draw(table, rng.random(data.n_rows)) for table in tables], axis=1)
+    codes = draws.astype(np.int32)
+    columns = label_columns(data.codes, data.cardinalities)
     unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
-    columns = np.where(unknown, prob, label_columns(data.codes, data.cardinalities))
-    return replace(data, extra=columns)
+    expected = np.where(unknown, prob, columns)
+    drawn = np.where(unknown, label_columns(codes, data.cardinalities), columns)
+    return replace(data, extra=expected), replace(data, extra=drawn)
 
 
 def completed_by_chain(
-    data: TrainingData, seed: int, n_jobs: int | None, *, known_targets: bool = False
+    data: TrainingData,
+    seed: int,
+    n_jobs: int | None,
+    *,
+    known_targets: bool = False,
+    n_draws: int = DRAWS,
 ) -> TrainingData:
     """Return the rows with missing labels drawn from a chain that is learned from the others.
 
@@ -353,25 +448,18 @@ def completed_by_chain(
         return data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    part = completed(data, chain_by_dependence(data, seed, n_jobs, quick=True), seed)
+    part = completed(data, chain_by_dependence(data, seed, n_jobs), seed, n_draws)
     return part.known_targets() if known_targets else part
 
 
-def chain_by_dependence(
-    data: TrainingData, seed: int, n_jobs: int | None, *, quick: bool = False
-) -> LearnedChain:
+def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:
     """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
 
-    If it is to be `quick`, as most models that learn from the draws are, penalties are chosen from
-    wide steps in few folds, and there is no step of EM.
+    Penalties are those of the labels alone, chosen in few folds, and there is no step of EM.
     """
-    grid, n_folds, scales = (
-        (_WIDE_STEPS, 3, (1.0, 10.0)) if quick else (DEFAULT_GRID, 5, DEFAULT_SCALES)
-    )
-    learner = linear_learner(grid, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
+    learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    folds = random_folds(data, n_folds, seed)
-    return learn_chain(learner, data, order, folds, scales, em=not quick)
+    return learn_chain(learner, data, order, random_folds(data, 3, seed), (10.0,), em=False)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:

@@ -93,15 +93,25 @@ def learn(
     exponents = pool.exponents(own, weight)
     there = available(parents)
     log_prob = np.full((data.n_rows, len(PARTS)), -np.inf)
+    # of rows that lack labels every completion is judged: a list of vectors may hold the few that
+    # are known, and few of the vectors that rows have
+    whole, completed = bool((codes != MISSING).all()), own.tocoo()
+    of_completed = np.full((0 if whole else own.nnz, len(PARTS)), -np.inf)
     for part, joint in zip(
         np.flatnonzero(there),
         members(evidence, space, parents, exponents, there),
         strict=True,
     ):
         log_prob[:, part] = joint.log_prob_codes(codes)
+        if not whole:
+            vectors = forest.vectors[completed.col]
+            of_completed[:, part] = joint.log_prob_at(completed.row.astype(np.intp), vectors)
     listed = evidence.listed
+    judged, share, seen = log_prob, weight, listed
+    if not whole:
+        judged, share, seen = of_completed, completed.data, listed[completed.row]
     weights = np.zeros(len(PARTS))
-    weights[there] = _weights(log_prob[listed][:, there], weight[listed])
+    weights[there] = _weights(judged[seen][:, there], share[seen])
     log_loss = None
     if listed.any():
         with np.errstate(divide="ignore"):
@@ -152,7 +162,7 @@ def _filled(
 
     forest, lists = fill(rows)
     if (data.codes == MISSING).any():
-        rows = rows.informed(lists)
+        rows = rows.informed(lists, data.codes)
         forest, lists = fill(rows)
     own = sp.csr_array(sp.diags_array(own_weight) @ rows.shares)
     evidence = Evidence(lists, forest.vectors, forest.counts, data.cardinalities, own)

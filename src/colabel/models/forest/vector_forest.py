@@ -189,16 +189,25 @@ class RowVectors:
             return self.shares.indices.astype(np.intp)
         return np.asarray(self.shares.argmax(axis=1)).ravel().astype(np.intp)
 
-    def informed(self, lists: sp.csr_array) -> RowVectors:
-        """Share rows anew, in proportion to lists (n, V) made without them.
+    def informed(self, lists: sp.csr_array, codes: Codes) -> RowVectors:
+        r"""Share rows of known labels (n, d) anew, given lists (n, V) made without them.
 
-        A row of whose vectors none is listed keeps its shares.
+        With Q a row's list given its known labels, and S the vectors of its shares s,
+
+        .. math:: s'(v) = Q(v) + (1 - Q(S)) \, s(v), \quad v \in S:
+
+        what the list says of these vectors, and the shares as far as it speaks for others.
         """
-        among = lists.multiply(self.shares > 0).tocsr()
-        total = among.sum(axis=1)
-        kept = np.where(total > 0, 0.0, 1.0)
-        scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-        shares = sp.diags_array(scale) @ among + sp.diags_array(kept) @ self.shares
+        entries = lists.tocoo()
+        agrees = np.ones(entries.nnz, dtype=bool)
+        for known, vector in zip(codes.T, self.vectors.T, strict=True):
+            own = known[entries.row]
+            agrees &= (own == MISSING) | (own == vector[entries.col])
+        given = np.bincount(entries.row, entries.data * agrees, minlength=len(codes))
+        scale = np.divide(1.0, given, out=np.zeros_like(given), where=given > 0)
+        among = sp.diags_array(scale) @ lists.multiply(self.shares > 0).tocsr()
+        kept = np.maximum(1.0 - among.sum(axis=1), 0.0)
+        shares = among + sp.diags_array(kept) @ self.shares
         used = shares.sum(axis=0) > 0
         return RowVectors(self.vectors[used], sp.csr_array(shares)[:, used])
 
