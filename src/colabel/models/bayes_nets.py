@@ -33,7 +33,7 @@ from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.learning import TrainingRows
-from colabel.models.learning import DEFAULT_SMOOTHING
+from colabel.models.learning import DEFAULT_SMOOTHING, original_rows, smoothing_grid
 
 # Another parent must gain more than rounding errors.
 _GAIN = 1e-9
@@ -348,7 +348,7 @@ class BayesNetEnsemble(JointClassifier):
         check_choice("arc_score", self.arc_score, ("bdeu", "bic"))
 
     def _learn(self, data: TrainingData) -> None:
-        data = completed_by_chain(data, self._seed(), self.n_jobs)
+        given, data = data, completed_by_chain(data, self._seed(), self.n_jobs)
         n_vectors = math.prod(data.cardinalities)
         if self.max_parents > 2 and n_vectors > MOST_VECTORS:
             raise ValueError(
@@ -358,7 +358,7 @@ class BayesNetEnsemble(JointClassifier):
             )
         self.features_ = discrete_features.fit_features(data.X, self.bins, data.weight)
         self._field_seed = self._seed()
-        self.smoothing_ = self._choose_smoothing(data)
+        self.smoothing_ = self._choose_smoothing(data, given)
         rows = self._rows(data)
         tables = ensemble_tables(rows, self._feature_parents(rows), self.smoothing_)
         self.feature_parents_ = tables.feature_parents
@@ -367,21 +367,26 @@ class BayesNetEnsemble(JointClassifier):
         self.arc_log_prob_ = [[tables.arcs.get((r, i)) for i in labels] for r in labels]
         self.factors_ = tables.factors
 
-    def _choose_smoothing(self, data: TrainingData) -> float:
-        grid = checked_grid("smoothing", self.smoothing)
+    def _choose_smoothing(self, data: TrainingData, given: TrainingData) -> float:
+        grid = smoothing_grid(self.smoothing, data)
         if len(grid) == 1:
             return grid[0]
-        rows = self._rows(distinct_rows(data, self._field_seed))
+        distinct: Any = distinct_rows(data, self._field_seed)
+        rows, known = self._rows(distinct), distinct.codes
+        if data is not given:
+            known = given.codes[distinct.source]
 
         def score(left: Array, held_out: Indices) -> Array:
             kept = replace(rows, weight=left)
             parents, found = self._feature_parents(kept), []
             for value in grid:
                 joint = self._field(ensemble_tables(kept, parents, value), rows.features[held_out])
-                found.append(joint.log_prob_codes(rows.labels[held_out]))
+                found.append(joint.log_prob_codes(known[held_out]))
             return np.stack(found)
 
-        return discrete_features.choose_smoothing(grid, rows.weight, int(self.n_folds), score)
+        return discrete_features.choose_smoothing(
+            grid, rows.weight, int(self.n_folds), score, original_rows(distinct)[1]
+        )
 
     def _rows(self, data: TrainingData) -> TrainingRows:
         codes, columns = self.features_.codes(data.X), self.features_.columns

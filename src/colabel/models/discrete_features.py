@@ -122,6 +122,7 @@ def choose_smoothing(
     weight: Array,
     n_folds: int,
     scorer: SmoothingScorer,
+    source: Indices | None = None,
     *,
     verbose: bool = False,
 ) -> float:
@@ -139,6 +140,8 @@ def choose_smoothing(
         In how many parts rows are held out.
     scorer : callable
         Learns with every pseudo-count and scores what is held out.
+    source : (n,) array of int, optional
+        The row behind each, where rows are copies with different labels: copies share a fold.
     verbose : bool
         Whether to show progress.
 
@@ -156,7 +159,7 @@ def choose_smoothing(
     0.5
     """
     totals = np.zeros(len(grid))
-    held_out = held_out_weights(weight, n_folds)
+    held_out = held_out_weights(weight, n_folds, source)
     with progress_bar("choosing the smoothing", n_folds, shown=verbose) as advance:
         for part in held_out.T:
             left = np.maximum(weight - part, 0.0)
@@ -168,8 +171,8 @@ def choose_smoothing(
     return max(float(grid[int(place)]) for place in best)
 
 
-def held_out_weights(weight: Array, n_folds: int) -> Array:
-    """Deal the weight of each row out to folds like cards, (n, F).
+def held_out_weights(weight: Array, n_folds: int, source: Indices | None = None) -> Array:
+    """Deal the weight of each row out to folds like cards, (n, F); copies share their cards.
 
     Examples
     --------
@@ -177,6 +180,12 @@ def held_out_weights(weight: Array, n_folds: int) -> Array:
     >>> held_out_weights(np.array([1.0, 1.0, 2.5]), 2).tolist()
     [[1.0, 0.0], [0.0, 1.0], [1.5, 1.0]]
     """
+    if source is not None:
+        _, first, copy = np.unique(source, return_index=True, return_inverse=True)
+        copy = np.argsort(np.argsort(first))[copy]  # numbered as they come
+        total = np.bincount(copy, weight)
+        share = weight / np.where(total > 0, total, 1.0)[copy]
+        return share[:, None] * held_out_weights(total, n_folds)[copy]
     whole = np.floor(weight)
     rounds, rest = np.divmod(whole, n_folds)
     # how many cards after the row's own starting fold a fold comes

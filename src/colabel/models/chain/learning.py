@@ -322,7 +322,7 @@ def posterior_draws(
         np.repeat(log_weight.reshape(n_rows, n_proposals), n_draws, axis=0),
         rng.random(n_rows * n_draws),
     )
-    by_row = vectors.reshape(n_rows, n_proposals, -1)
+    by_row = vectors.reshape(n_rows, n_proposals, codes.shape[1])
     picked = by_row[np.arange(n_rows)[:, None], chosen.reshape(n_rows, n_draws)]
     return picked.transpose(1, 0, 2)
 
@@ -353,7 +353,12 @@ def completed_by_chain(
         return data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    part = completed(data, chain_by_dependence(data, seed, n_jobs, quick=True), seed)
+    missing = data.codes == MISSING
+    gaps = missing.any(axis=1) & ~missing.all(axis=1)
+    if gaps.any():
+        part = completed(data, chain_by_dependence(data, seed, n_jobs, quick=True), seed)
+    else:
+        part = with_draws(data, np.flatnonzero(gaps), data.codes[None, gaps])
     return part.known_targets() if known_targets else part
 
 

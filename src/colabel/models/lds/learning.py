@@ -10,17 +10,19 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Indices, row_slices
 from colabel.core.compiling import njit
 from colabel.core.numeric import log_sum_exp
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
 from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork, sums_by_state
-from colabel.labels import MISSING
+from colabel.labels import MISSING, all_vectors
 from colabel.learn.structure.bayes_network import Parents
 from colabel.metrics import f1_label
 from colabel.models.discrete_features import SmoothingScorer
 
+# Of the mixture weights of all label vectors, for rows without labels.
+_MOST_EXPECTED = 2**20
 # Of the tables of P(value of a feature | state of a set): one gibibyte.
 _MOST_NUMBERS = 2**27
 
@@ -50,6 +52,32 @@ class EMOptions(NamedTuple):
     printed: bool = False
     n_jobs: int | None = None
     verbose: bool = False
+
+
+class Counts(NamedTuple):
+    """What EM needs to know of the rows.
+
+    Attributes
+    ----------
+    vectors : (U, d)
+        Their label vectors, ascending.
+    weight : (U,)
+        Of the rows with each.
+    values : (U, C)
+        Weight of the rows with each that have each value of each feature.
+    """
+
+    vectors: Codes
+    weight: Array
+    values: Array
+
+    def plus(self, other: Counts) -> Counts:
+        """Return the counts of both."""
+        every = np.concatenate([self.vectors, other.vectors])
+        vectors, place = np.unique(every, axis=0, return_inverse=True)
+        weight = np.bincount(place.ravel(), np.concatenate([self.weight, other.weight]))
+        values = np.concatenate([self.values, other.values])
+        return Counts(vectors, weight, sums_by_state(place.ravel(), len(vectors), values))
 
 
 @dataclass(frozen=True)
@@ -86,12 +114,8 @@ class TrainingRows:
         )
 
     @cached_property
-    def counts(self) -> tuple[Codes, Array, Array]:
-        """What EM needs to know of the rows.
-
-        Their label vectors (U, d), ascending; the weight (U,) of the rows with each; and the weight
-        (U, C) of those with each value of each feature.
-        """
+    def counts(self) -> Counts:
+        """What EM needs to know of the rows of positive weight."""
         known, columns = self.weighted(), self.columns
         vectors, position = np.unique(known.labels, axis=0, return_inverse=True)
         position = position.reshape(-1)  # NumPy 2.0 gave it another shape
@@ -100,7 +124,9 @@ class TrainingRows:
         spread = np.repeat(known.weight, columns.n_features)
         values = np.bincount(cells.ravel(), spread, minlength=size[0] * size[1]).reshape(size)
         of_vector = np.bincount(position, known.weight, minlength=len(vectors))
-        return vectors.astype(np.int32), of_vector.astype(np.float64), values.astype(np.float64)
+        return Counts(
+            vectors.astype(np.int32), of_vector.astype(np.float64), values.astype(np.float64)
+        )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -214,14 +240,18 @@ def fit_feature(
 
 
 def fit_parameters(
-    rows: TrainingRows, sets: DependencySets, options: EMOptions
+    counts: Counts,
+    columns: FeatureColumns,
+    sets: DependencySets,
+    options: EMOptions,
+    start: LDSNetwork | None = None,
 ) -> tuple[LDSNetwork, list[Array]]:
     r"""Estimate all parameters for given label dependency sets.
 
     The labels' tables are smoothed frequencies. Given the label vectors the features are
     independent of each other, so that EM is a problem of its own for every feature. It starts
     from equal mixture weights and from the frequencies of the feature's values in each state of
-    each set, and then alternates
+    each set, or goes on from the parameters of `start`, and alternates
 
     .. math:: r_{lvk} = \frac{\theta^l_k \phi_k(v \mid l_{LS_k})}
               {\sum_h \theta^l_h \phi_h(v \mid l_{LS_h})},
@@ -243,8 +273,8 @@ def fit_parameters(
         Log-likelihood of each feature given the labels plus the smoothing's prior, before every
         iteration and after the last one.
     """
-    vectors, vector_weights, values = rows.counts
-    columns, n_labels, most = rows.columns, sets.n_labels, int(sets.n_states.max())
+    vectors, vector_weights, values = counts
+    n_labels, most = sets.n_labels, int(sets.n_states.max())
     n_numbers = n_labels * most * columns.n_columns
     if n_numbers > _MOST_NUMBERS:
         raise ValueError(
@@ -256,7 +286,10 @@ def fit_parameters(
     states = sets.states(vectors)
     # how often each value of each feature occurs in each state of each set, (d, S, C)
     tallies = np.stack([sums_by_state(own, most, values) for own in states.T])
-    theta = np.empty((len(vectors), n_labels, columns.n_features))
+    theta = np.full((len(vectors), n_labels, columns.n_features), 1.0 / n_labels)
+    if start is not None:
+        place = start.seen_positions(vectors)
+        theta[place >= 0] = start.theta[place[place >= 0]]
     phi = np.zeros((n_labels, most, columns.n_columns))
 
     def work(j: int) -> Array:
@@ -264,7 +297,9 @@ def fit_parameters(
         phi_j = np.zeros_like(tally)
         for k, n_states in enumerate(sets.n_states):
             smoothed(tally[k, :n_states], float(options.smoothing), phi_j[k, :n_states])
-        theta_j = np.full((len(vectors), n_labels), 1.0 / n_labels)
+        if start is not None:
+            phi_j = np.ascontiguousarray(start.phi[:, :, columns.of(j)])
+        theta_j = np.ascontiguousarray(theta[:, :, j])
         trace = np.empty(options.max_iter + 1)
         n_iter = fit_feature(
             np.ascontiguousarray(values[:, columns.of(j)]),
@@ -286,12 +321,74 @@ def fit_parameters(
         traces = map_threads(work, every, options.n_jobs, advance)
     # P(l_k | parents) for each state of each set
     alpha = np.zeros((n_labels, most))
-    for k, labels in enumerate(sets.members):
-        state = rows.labels[:, labels].astype(np.intp) @ sets.strides[k, list(labels)]
-        counts = np.bincount(state, rows.weight, minlength=sets.n_states[k])
-        tally = counts.reshape(-1, sets.cardinalities[k]).astype(np.float64)
+    for k, state in enumerate(states.T):
+        weights = np.bincount(state, vector_weights, minlength=sets.n_states[k])
+        tally = weights.reshape(-1, sets.cardinalities[k]).astype(np.float64)
         smoothed(tally, float(options.smoothing), alpha[k, : sets.n_states[k]].reshape(tally.shape))
     return LDSNetwork(sets, columns, alpha, vectors, vector_weights, theta, phi), traces
+
+
+def expected_counts(network: LDSNetwork, features: Codes, weight: Array) -> tuple[Counts, float]:
+    r"""Count rows without labels (m, p) as every label vector by its probability: the E-step.
+
+    Row i counts :math:`w_i P(l \mid x_i)` times with the label vector l. Where there are many
+    vectors, only those that the network has seen share a row.
+
+    Returns
+    -------
+    counts : Counts
+    log_likelihood : float
+        The sum of :math:`w_i \log P(x_i)`, over those vectors.
+    """
+    n_vectors = math.prod(network.sets.cardinalities)
+    few = n_vectors * network.sets.n_labels * features.shape[1] <= _MOST_EXPECTED
+    vectors = all_vectors(network.sets.cardinalities) if few else network.vectors
+    size = len(vectors), network.columns.n_columns
+    of_vector, values, log_likelihood = np.zeros(size[0]), np.zeros(size), 0.0
+    for rows in row_slices(len(features), 1 << 22, sum(size)):
+        own = features[rows]
+        scores = network.every_vector(own)[1] if few else network.seen_scores(own)
+        total = log_sum_exp(scores)
+        share = weight[rows, None] * np.exp(scores - total[:, None])
+        of_vector += share.sum(axis=0)
+        values += share.T @ network.columns.one_hot(own)
+        log_likelihood += float(weight[rows] @ total)
+    return Counts(vectors, of_vector, values), log_likelihood
+
+
+def with_unlabelled(
+    network: LDSNetwork,
+    counts: Counts,
+    features: Codes,
+    weight: Array,
+    options: EMOptions,
+    max_iter: int = 10,
+) -> LDSNetwork:
+    r"""Go on with EM on rows of known labels and rows of none, in the same network of labels.
+
+    It ascends the log-likelihood :math:`\sum_i \log P(l_i, x_i) + \sum_u w_u \log P(x_u)` with the
+    smoothing's prior; :math:`P(x) = \sum_l P(l, x)`.
+
+    Parameters
+    ----------
+    network : LDSNetwork
+        Where to start: parameters learned from the rows of known labels.
+    counts : Counts
+        Of these rows.
+    features : (m, p) array
+        Of the rows without labels.
+    weight : (m,) array
+        Theirs.
+    options : EMOptions
+        Of each M-step.
+    max_iter : int
+        Number of E-steps.
+    """
+    for _ in range(max_iter if weight.any() else 0):
+        expected, _ = expected_counts(network, features, weight)
+        both = counts.plus(expected)
+        network, _ = fit_parameters(both, network.columns, network.sets, options, network)
+    return network
 
 
 Criterion = Literal["hamming", "f1"]
@@ -341,7 +438,8 @@ def learn_network(
     known = rows.weighted()
 
     def fit(parents: Parents) -> tuple[LDSNetwork, list[Array]]:
-        return fit_parameters(rows, DependencySets.of(parents, rows.cardinalities), options)
+        sets = DependencySets.of(parents, rows.cardinalities)
+        return fit_parameters(rows.counts, rows.columns, sets, options)
 
     parents = structure(known.labels, known.weight)
     best = fit(parents)
@@ -384,11 +482,41 @@ def smoothing_scorer(
             own = options._replace(
                 smoothing=float(value), tol=max(options.tol, _COARSE), verbose=False
             )
-            network, _ = fit_parameters(known, sets, own)
+            network, _ = fit_parameters(known.counts, rows.columns, sets, own)
             found.append(_log_prob_nearby(network, rows.some(held_out)))
         return np.stack(found)
 
     return score
+
+
+def choose_unlabelled_weight(
+    rows: TrainingRows,
+    features: Codes,
+    weight: Array,
+    structure: StructureLearner,
+    options: EMOptions,
+    grid: Sequence[float],
+    parts: Array,
+) -> float:
+    """Choose how much rows without labels count: what makes labels held out most probable.
+
+    They are to gain more than a standard error over the smallest value of the grid, which is
+    taken otherwise. `parts` (n, F) are the weights of the rows to hold out.
+    """
+    gain = np.zeros((len(grid), len(parts)))
+    for part in parts.T:
+        out, left = np.flatnonzero(part > 0), replace(rows, weight=rows.weight - part)
+        if not len(out) or not (left.weight > 0).any():
+            continue
+        alone, _, _ = learn_network(left, structure, options, max_rounds=0)
+        for g, value in enumerate(grid):
+            network = with_unlabelled(alone, left.counts, features, value * weight, options)
+            gain[g, out] += part[out] * _log_prob_nearby(network, rows.some(out))
+    gain -= gain[np.argmin(grid)]
+    total = gain.sum(axis=1)
+    best = int(total.argmax())
+    error = float(np.sqrt((gain[best] ** 2).sum()))
+    return float(grid[best] if total[best] > error else min(grid))
 
 
 def _log_prob_nearby(network: LDSNetwork, rows: TrainingRows) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes
 from colabel.core.estimators import attribute
-from colabel.core.schema import CODES, Below, Between, Distribution, stored
+from colabel.core.schema import CODES, SOMETIMES, Below, Between, Distribution, stored
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.lds.posterior import Inference, chosen_inference
@@ -28,10 +28,11 @@ from colabel.models.discrete_features import (
     choose_smoothing,
     feature_position,
     fit_features,
+    held_out_weights,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds import learning
-from colabel.models.learning import DEFAULT_SMOOTHING
+from colabel.models.learning import DEFAULT_SMOOTHING, original_rows, smoothing_grid
 
 
 class FeatureDrivers(NamedTuple):
@@ -106,6 +107,8 @@ def _information(prob: Array, table: Array) -> float:
 
 
 MStep = Literal["em", "printed"]
+# Of EM over mixture weights, between two E-steps over labels.
+_STEPS = 3
 # Two gigabytes.
 _MOST_WEIGHTS = 2**28
 
@@ -131,7 +134,9 @@ class LDSMixture(JointClassifier):
 
     Features are discrete. Continuous ones are cut into bins inside; a value that training has
     not seen gets the probability that smoothing leaves for it. Missing labels are drawn
-    given the known ones of their row, from a chain of regressions.
+    given the known ones of their row, from a chain of regressions. Rows of which no label is known
+    have the likelihood P(x), the sum of P(y, x) over all y (over those seen, where there are many),
+    and EM goes on with it: see `unlabelled_weight`.
 
     Parameters
     ----------
@@ -166,6 +171,12 @@ class LDSMixture(JointClassifier):
         fewer label vectors come out right then, but their probabilities are less extreme.
     max_iter : int
         Most iterations of EM for a feature.
+    unlabelled_weight : float or sequence of float
+        How much a row counts of which no label is known, beside 1 for one with labels. From a
+        sequence the value is chosen that makes the labels of rows held out most probable, if by
+        more than a standard error, else the smallest. On data drawn from such a model these rows
+        help. On real data, of which it is a rough one, they mostly harm (see Notes), so that
+        0 is chosen.
     m_step : {"em", "printed"}
         Whether the M-step is that of EM, which never lowers the likelihood, or the formula that the
         paper prints, in which a row counts the more, the more probable its value of the feature is.
@@ -191,6 +202,8 @@ class LDSMixture(JointClassifier):
         Pseudo-count in use.
     rounds_ : tuple of float
         Training performance in each round.
+    unlabelled_weight_ : float
+        Weight in use of rows of which no label is known; only where there are some.
     n_iter_ : int
         Most iterations of EM that a feature took.
 
@@ -242,6 +255,7 @@ class LDSMixture(JointClassifier):
     inference: Inference = "auto"
     tol: float = 0.005
     max_iter: int = 1000
+    unlabelled_weight: float | Sequence[float] = (0.0, 0.1, 1.0)
     m_step: MStep = "em"
     features_: Annotated[DiscreteFeatures, "p values"] = attribute()
     parameters_: Annotated[LDSNetwork, "d p sizes values u"] = attribute()
@@ -250,6 +264,9 @@ class LDSMixture(JointClassifier):
     label_vectors_: Annotated[Codes, "u d", CODES] = attribute()
     smoothing_: Annotated[float, Between(0.0)] = attribute()
     rounds_: tuple[float, ...] = attribute()
+    unlabelled_weight_: Annotated[float, Between(0.0), SOMETIMES] = attribute()
+
+    unlabelled_rows: ClassVar[str] = "unlabelled_weight_ says how much they count"
 
     # Asking
 
@@ -335,6 +352,8 @@ class LDSMixture(JointClassifier):
         parameters.checked_grid("smoothing", self.smoothing)
         for name in ("tol", "equivalent_sample_size"):
             parameters.check_positive(name, getattr(self, name))
+        for value in np.atleast_1d(np.asarray(self.unlabelled_weight, dtype=object)):
+            parameters.check_positive("unlabelled_weight", value, or_zero=True)
         for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
             parameters.check_integer(name, getattr(self, name), least)
         parameters.check_choice("criterion", self.criterion, learning.CRITERIA)
@@ -343,7 +362,7 @@ class LDSMixture(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
-        data = completed_by_chain(data, self._seed(), self.n_jobs)
+        given, data = data, completed_by_chain(data, self._seed(), self.n_jobs)
         n_vectors, n_features = len(np.unique(data.codes, axis=0)), data.X.shape[1]
         if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
             raise ValueError(
@@ -381,11 +400,39 @@ class LDSMixture(JointClassifier):
             criterion=self.criterion,
             max_rounds=int(self.max_rounds),
         )
+        without = given.take((given.codes == MISSING).all(axis=1) & (given.row_weights > 0))
+        if without.n_rows:
+            network = self._with_unlabelled(network, data, without, structure, options)
         self.parameters_ = network
         self.network_ = network.sets.parents
         self.mixture_weights_ = network.theta.transpose(0, 2, 1)
         self.label_vectors_ = network.vectors
         self.n_iter_ = max((len(trace) - 1 for trace in traces), default=0)
+
+    def _with_unlabelled(
+        self,
+        network: LDSNetwork,
+        data: TrainingData,
+        without: TrainingData,
+        structure: learning.StructureLearner,
+        options: learning.EMOptions,
+    ) -> LDSNetwork:
+        """Go on learning with rows of which no label is known."""
+        features, weight = self.features_.codes(without.X), without.row_weights
+        grid = np.atleast_1d(np.asarray(self.unlabelled_weight, dtype=np.float64)).tolist()
+        options = options._replace(smoothing=self.smoothing_, max_iter=_STEPS, verbose=False)
+        chosen = grid[0]
+        if len(grid) > 1:
+            held_out = distinct_rows(data, self._seed())
+            rows, source = self._rows(held_out), original_rows(held_out)[1]
+            parts = held_out_weights(rows.weight, int(self.n_folds), source)
+            chosen = learning.choose_unlabelled_weight(
+                rows, features, weight, structure, options, grid, parts
+            )
+        self.unlabelled_weight_ = chosen
+        return learning.with_unlabelled(
+            network, self._rows(data).counts, features, chosen * weight, options
+        )
 
     def _rows(self, data: TrainingData) -> learning.TrainingRows:
         """Labels and features in codes."""
@@ -400,13 +447,15 @@ class LDSMixture(JointClassifier):
     def _choose_smoothing(
         self, data: TrainingData, structure: learning.StructureLearner, options: learning.EMOptions
     ) -> float:
-        grid = parameters.checked_grid("smoothing", self.smoothing)
+        grid = smoothing_grid(self.smoothing, data)
         if len(grid) == 1:
             return grid[0]
-        rows = self._rows(distinct_rows(data, self._seed()))
+        data = distinct_rows(data, self._seed())
+        rows = self._rows(data)
         scorer = learning.smoothing_scorer(rows, structure, options, grid)
         verbose = bool(self.verbose)
-        return choose_smoothing(grid, rows.weight, int(self.n_folds), scorer, verbose=verbose)
+        source, n_folds = original_rows(data)[1], int(self.n_folds)
+        return choose_smoothing(grid, rows.weight, n_folds, scorer, source, verbose=verbose)
 
     def _joint(self, X: Any) -> Joint:
         return LDSPosterior(
