@@ -213,7 +213,8 @@ class BayesNetEnsemble(JointClassifier):
         all: such as 14 labels of 0 and 1.
     smoothing : float or sequence of float
         Pseudo-count added to every count, positive. From a sequence the value that makes the
-        labels of rows held out most probable is chosen.
+        labels of rows held out most probable is chosen. Where labels are missing, 10 and 100 join
+        the default values.
     n_folds : int
         In how many parts rows are held out to choose the smoothing.
     arc_score : {"bdeu", "bic"}

@@ -124,6 +124,7 @@ def choose_smoothing(
     scorer: SmoothingScorer,
     source: Indices | None = None,
     *,
+    careful: bool = False,
     verbose: bool = False,
 ) -> float:
     """Choose the pseudo-count with the largest log-probability of the labels held out.
@@ -142,6 +143,8 @@ def choose_smoothing(
         Learns with every pseudo-count and scores what is held out.
     source : (n,) array of int, optional
         The row behind each, where rows are copies with different labels: copies share a fold.
+    careful : bool
+        Whether to take the smallest value unless another gains more than a standard error.
     verbose : bool
         Whether to show progress.
 
@@ -158,15 +161,22 @@ def choose_smoothing(
     >>> choose_smoothing([0.1, 0.5, 1.0], np.ones(6), 3, scorer)
     0.5
     """
-    totals = np.zeros(len(grid))
+    scores = np.zeros((len(grid), len(weight)))
     held_out = held_out_weights(weight, n_folds, source)
     with progress_bar("choosing the smoothing", n_folds, shown=verbose) as advance:
         for part in held_out.T:
             left = np.maximum(weight - part, 0.0)
             rows = np.flatnonzero(part > 0)
             if len(rows) and left.any():
-                totals += scorer(left, rows) @ part[rows]
+                scores[:, rows] += scorer(left, rows) * part[rows]
             advance()
+    totals = scores.sum(axis=1)
+    if careful:
+        smallest = int(np.argmin(grid))
+        gain = scores - scores[smallest]
+        unsure = gain.sum(axis=1) <= np.sqrt((gain**2).sum(axis=1))
+        unsure[smallest] = False
+        totals[unsure] = -np.inf
     best = np.flatnonzero(totals == totals.max())
     return max(float(grid[int(place)]) for place in best)
 

@@ -201,25 +201,27 @@ def test_steps_with_rows_without_labels_are_those_of_the_formulas(rng, rows):
     network, _ = fitted(*rows, max_iter=2, **options)
     slow = SlowMixture(PARENTS, SIZES, N_VALUES, 0.3).fit(*rows, 2)
     others, other_weight = unlabelled(rng, 30)
-    own = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), weight)
-    one = EMOptions(n_jobs=1, max_iter=1, **options)
-    network = with_unlabelled(network, own.counts, others, other_weight, one, max_iter=3)
+    unlabelled_rows = others, other_weight
+    own = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), weight, unlabelled_rows)
+    one = EMOptions(n_jobs=1, max_iter=1, share=0.7, **options)
+    network = with_unlabelled(network, own, one, max_iter=3)
     for _ in range(3):
-        slow.unlabelled_step(*rows, others, other_weight)
+        slow.unlabelled_step(*rows, others, 0.7 * other_weight)
     assert_same_parameters(network, slow)
 
 
 def test_no_step_with_rows_without_labels_lowers_the_likelihood(rng, rows):
     labels, features, weight = rows
-    own = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), weight)
     others, other_weight = unlabelled(rng, 100)
-    options = EMOptions(smoothing=1e-6, tol=1e-9, max_iter=4, n_jobs=1)
+    unlabelled_rows = others, other_weight
+    own = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), weight, unlabelled_rows)
+    options = EMOptions(smoothing=1e-6, share=1.0, tol=1e-9, n_jobs=1)
     network, _ = fitted(*rows, smoothing=1e-6, tol=1e-9, max_iter=500)
     values = []
     for _ in range(12):
         known = weight @ network.log_joint(features, labels)
         values.append(known + expected_counts(network, others, other_weight)[1])
-        network = with_unlabelled(network, own.counts, others, other_weight, options, max_iter=1)
+        network = with_unlabelled(network, own, options, max_iter=1)
     assert (np.diff(values) > -1e-3).all()
     assert values[-1] > values[0] + 10
 

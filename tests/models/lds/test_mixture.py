@@ -48,7 +48,7 @@ def test_parameters_are_those_of_the_learning_rooms(drawn, m_step):
     model = LDSMixture(None, smoothing=0.5, tol=0.01, m_step=m_step, random_state=0)
     model.fit(features, labels)
     expected, traces, _ = learn_network(
-        model._rows(model_data(features, labels)),
+        model._rows(model_data(features, labels), model_data(features[:0], labels[:0])),
         lambda codes, weight: model.network_ if len(codes) else (),
         EMOptions(smoothing=0.5, tol=0.01, max_iter=1000, printed=m_step == "printed"),
         max_rounds=0,
@@ -101,8 +101,10 @@ def test_rows_without_labels_help_where_the_model_is_right(rng):
     alone = LDSMixture(None, random_state=0).fit(features[:60], labels[:60])
     with pytest.warns(UserWarning, match="1140 of 1200 rows have no .* unlabelled_weight_ says"):
         model = LDSMixture(None, random_state=0).fit(features[:1200], some[:1200])
-        third = LDSMixture(None, unlabelled_weight=0.3, random_state=0)
-        third.fit(features[:1200], some[:1200])
+    with pytest.warns(UserWarning, match="1140 of 1200 rows"):
+        third = LDSMixture(None, unlabelled_weight=0.3, random_state=0).fit(
+            features[:1200], some[:1200]
+        )
     loss = [
         -each.joint(features[new]).log_prob(labels[new]).mean() for each in (alone, model, third)
     ]

@@ -21,6 +21,7 @@ from colabel.learn.structure.bayes_network import Parents
 from colabel.metrics import f1_label
 from colabel.models.discrete_features import SmoothingScorer
 
+_STEPS = 3  # of EM over mixture weights, between two E-steps over labels
 # Of the mixture weights of all label vectors, for rows without labels.
 _MOST_EXPECTED = 2**20
 # Of the tables of P(value of a feature | state of a set): one gibibyte.
@@ -34,6 +35,8 @@ class EMOptions(NamedTuple):
     ----------
     smoothing : float
         Pseudo-count added to every count, of labels as well (Laplace smoothing).
+    share : float
+        How much a row without labels counts, beside one with labels.
     tol : float
         A feature is done when none of its mixture weights changes by as much.
     max_iter : int
@@ -47,6 +50,7 @@ class EMOptions(NamedTuple):
     """
 
     smoothing: float = 1.0
+    share: float = 0.0
     tol: float = 0.05
     max_iter: int = 100
     printed: bool = False
@@ -92,6 +96,8 @@ class TrainingRows:
     features : (n, p) array
     columns : FeatureColumns
     weight : (n,) array
+    unlabelled : tuple of (m, p) array and (m,) array
+        Features and weights of further rows, whose labels are not known.
     """
 
     labels: Codes
@@ -99,6 +105,7 @@ class TrainingRows:
     features: Codes
     columns: FeatureColumns
     weight: Array
+    unlabelled: tuple[Codes, Array] = np.empty((0, 0), dtype=np.int32), np.empty(0)
 
     def weighted(self) -> TrainingRows:
         """Return the rows of positive weight."""
@@ -357,37 +364,29 @@ def expected_counts(network: LDSNetwork, features: Codes, weight: Array) -> tupl
 
 
 def with_unlabelled(
-    network: LDSNetwork,
-    counts: Counts,
-    features: Codes,
-    weight: Array,
-    options: EMOptions,
-    max_iter: int = 10,
+    network: LDSNetwork, rows: TrainingRows, options: EMOptions, max_iter: int = 10
 ) -> LDSNetwork:
     r"""Go on with EM on rows of known labels and rows of none, in the same network of labels.
 
-    It ascends the log-likelihood :math:`\sum_i \log P(l_i, x_i) + \sum_u w_u \log P(x_u)` with the
-    smoothing's prior; :math:`P(x) = \sum_l P(l, x)`.
+    It ascends :math:`\sum_i w_i \log P(l_i, x_i) + s \sum_u w_u \log P(x_u)` and the smoothing's
+    prior, where s is the `share` of the options and :math:`P(x) = \sum_l P(l, x)`.
 
     Parameters
     ----------
     network : LDSNetwork
         Where to start: parameters learned from the rows of known labels.
-    counts : Counts
-        Of these rows.
-    features : (m, p) array
-        Of the rows without labels.
-    weight : (m,) array
-        Theirs.
+    rows : TrainingRows
     options : EMOptions
-        Of each M-step.
+        Of the M-steps too.
     max_iter : int
         Number of E-steps.
     """
-    for _ in range(max_iter if weight.any() else 0):
-        expected, _ = expected_counts(network, features, weight)
-        both = counts.plus(expected)
-        network, _ = fit_parameters(both, network.columns, network.sets, options, network)
+    features, weight = rows.unlabelled
+    for _ in range(max_iter if len(weight) and options.share > 0 else 0):
+        expected, _ = expected_counts(network, features, options.share * weight)
+        both = rows.counts.plus(expected)
+        steps = options._replace(max_iter=min(options.max_iter, _STEPS), verbose=False)
+        network, _ = fit_parameters(both, network.columns, network.sets, steps, network)
     return network
 
 
@@ -444,7 +443,7 @@ def learn_network(
     parents = structure(known.labels, known.weight)
     best = fit(parents)
     if max_rounds == 0:
-        return *best, ()
+        return with_unlabelled(best[0], rows, options), best[1], ()
     inferred, score = infer_labels(
         best[0], known, np.zeros_like(known.labels), criterion, options.n_jobs
     )
@@ -461,13 +460,13 @@ def learn_network(
             if score <= scores[-2]:
                 break
             parents, best = new_parents, candidate
-    return *best, tuple(scores)
+    return with_unlabelled(best[0], rows, options), best[1], tuple(scores)
 
 
-def smoothing_scorer(
-    rows: TrainingRows, structure: StructureLearner, options: EMOptions, grid: Sequence[float]
+def options_scorer(
+    rows: TrainingRows, structure: StructureLearner, grid: Sequence[EMOptions]
 ) -> SmoothingScorer:
-    """Return what `choose_smoothing` needs: a first network and its parameters for each value.
+    """Return what `choose_smoothing` needs: a first network and its parameters for each options.
 
     The labels held out are scored among the label vectors seen and the neighbours of the best of
     these: all vectors would take long.
@@ -478,45 +477,14 @@ def smoothing_scorer(
         first = known.weighted()
         sets = DependencySets.of(structure(first.labels, first.weight), rows.cardinalities)
         found = []
-        for value in grid:
-            own = options._replace(
-                smoothing=float(value), tol=max(options.tol, _COARSE), verbose=False
-            )
+        for options in grid:
+            own = options._replace(tol=max(options.tol, _COARSE), verbose=False)
             network, _ = fit_parameters(known.counts, rows.columns, sets, own)
+            network = with_unlabelled(network, known, own)
             found.append(_log_prob_nearby(network, rows.some(held_out)))
         return np.stack(found)
 
     return score
-
-
-def choose_unlabelled_weight(
-    rows: TrainingRows,
-    features: Codes,
-    weight: Array,
-    structure: StructureLearner,
-    options: EMOptions,
-    grid: Sequence[float],
-    parts: Array,
-) -> float:
-    """Choose how much rows without labels count: what makes labels held out most probable.
-
-    They are to gain more than a standard error over the smallest value of the grid, which is
-    taken otherwise. `parts` (n, F) are the weights of the rows to hold out.
-    """
-    gain = np.zeros((len(grid), len(parts)))
-    for part in parts.T:
-        out, left = np.flatnonzero(part > 0), replace(rows, weight=rows.weight - part)
-        if not len(out) or not (left.weight > 0).any():
-            continue
-        alone, _, _ = learn_network(left, structure, options, max_rounds=0)
-        for g, value in enumerate(grid):
-            network = with_unlabelled(alone, left.counts, features, value * weight, options)
-            gain[g, out] += part[out] * _log_prob_nearby(network, rows.some(out))
-    gain -= gain[np.argmin(grid)]
-    total = gain.sum(axis=1)
-    best = int(total.argmax())
-    error = float(np.sqrt((gain[best] ** 2).sum()))
-    return float(grid[best] if total[best] > error else min(grid))
 
 
 def _log_prob_nearby(network: LDSNetwork, rows: TrainingRows) -> Array:

@@ -28,7 +28,6 @@ from colabel.models.discrete_features import (
     choose_smoothing,
     feature_position,
     fit_features,
-    held_out_weights,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds import learning
@@ -107,8 +106,6 @@ def _information(prob: Array, table: Array) -> float:
 
 
 MStep = Literal["em", "printed"]
-# Of EM over mixture weights, between two E-steps over labels.
-_STEPS = 3
 # Two gigabytes.
 _MOST_WEIGHTS = 2**28
 
@@ -151,7 +148,8 @@ class LDSMixture(JointClassifier):
     smoothing : float or sequence of float
         Pseudo-count added to every count (Laplace smoothing), positive. From a sequence the value
         that makes the labels of rows held out most probable is chosen. Rare labels and rare
-        values want less than Laplace's 1.
+        values want less than Laplace's 1. Where labels are missing, 10 and 100 join the default
+        values.
     n_folds : int
         In how many parts rows are held out to choose the smoothing.
     network_score : {"bdeu", "bic"}
@@ -214,6 +212,11 @@ class LDSMixture(JointClassifier):
     paper's own figures. Read to the letter, its Figure 4 would learn the second network from labels
     that are all 0, before any has been inferred; here they are inferred by the first model, from 0
     on.
+
+    Rows without labels: with 12 features drawn from a model of 4 labels, 60 rows with labels and
+    1,140 without have a log-loss of .64 nats where the 60 alone have .86. On the bundled digit traits
+    30 rows alone have 2.7, and 8.1 with 970 rows without labels of weight 1: EM believes a P(y | x)
+    that is too sure of itself. The weight is 0 then.
 
     Several networks may have the best score: BDeu does not tell the directions of arcs that no
     collider fixes. Which of them is taken depends on the order of the label columns, and so do
@@ -392,70 +395,50 @@ class LDSMixture(JointClassifier):
             n_jobs=self.n_jobs,
             verbose=bool(self.verbose),
         )
-        self.smoothing_ = self._choose_smoothing(data, structure, options)
+        without = given.take((given.codes == MISSING).all(axis=1) & (given.row_weights > 0))
+
+        def chosen(name: str, grid: Sequence[float]) -> float:
+            """Choose an option on rows held out."""
+            if len(grid) == 1:
+                return float(grid[0])
+            distinct = distinct_rows(data, self._seed())
+            each = [options._replace(**{name: value}) for value in grid]
+            return choose_smoothing(
+                grid,
+                distinct.row_weights,
+                int(self.n_folds),
+                learning.options_scorer(self._rows(distinct, without), structure, each),
+                original_rows(distinct)[1],
+                careful=name == "share",
+                verbose=bool(self.verbose),
+            )
+
+        self.smoothing_ = chosen("smoothing", smoothing_grid(self.smoothing, data))
+        options = options._replace(smoothing=self.smoothing_)
+        if without.n_rows:
+            self.unlabelled_weight_ = chosen(
+                "share", np.atleast_1d(self.unlabelled_weight).tolist()
+            )
+            options = options._replace(share=self.unlabelled_weight_)
         network, traces, self.rounds_ = learning.learn_network(
-            self._rows(data),
+            self._rows(data, without),
             structure,
-            options._replace(smoothing=self.smoothing_),
+            options,
             criterion=self.criterion,
             max_rounds=int(self.max_rounds),
         )
-        without = given.take((given.codes == MISSING).all(axis=1) & (given.row_weights > 0))
-        if without.n_rows:
-            network = self._with_unlabelled(network, data, without, structure, options)
         self.parameters_ = network
         self.network_ = network.sets.parents
         self.mixture_weights_ = network.theta.transpose(0, 2, 1)
         self.label_vectors_ = network.vectors
         self.n_iter_ = max((len(trace) - 1 for trace in traces), default=0)
 
-    def _with_unlabelled(
-        self,
-        network: LDSNetwork,
-        data: TrainingData,
-        without: TrainingData,
-        structure: learning.StructureLearner,
-        options: learning.EMOptions,
-    ) -> LDSNetwork:
-        """Go on learning with rows of which no label is known."""
-        features, weight = self.features_.codes(without.X), without.row_weights
-        grid = np.atleast_1d(np.asarray(self.unlabelled_weight, dtype=np.float64)).tolist()
-        options = options._replace(smoothing=self.smoothing_, max_iter=_STEPS, verbose=False)
-        chosen = grid[0]
-        if len(grid) > 1:
-            held_out = distinct_rows(data, self._seed())
-            rows, source = self._rows(held_out), original_rows(held_out)[1]
-            parts = held_out_weights(rows.weight, int(self.n_folds), source)
-            chosen = learning.choose_unlabelled_weight(
-                rows, features, weight, structure, options, grid, parts
-            )
-        self.unlabelled_weight_ = chosen
-        return learning.with_unlabelled(
-            network, self._rows(data).counts, features, chosen * weight, options
-        )
-
-    def _rows(self, data: TrainingData) -> learning.TrainingRows:
-        """Labels and features in codes."""
-        return learning.TrainingRows(
-            data.codes,
-            data.cardinalities,
-            self.features_.codes(data.X),
-            self.features_.columns,
-            data.row_weights,
-        )
-
-    def _choose_smoothing(
-        self, data: TrainingData, structure: learning.StructureLearner, options: learning.EMOptions
-    ) -> float:
-        grid = smoothing_grid(self.smoothing, data)
-        if len(grid) == 1:
-            return grid[0]
-        data = distinct_rows(data, self._seed())
-        rows = self._rows(data)
-        scorer = learning.smoothing_scorer(rows, structure, options, grid)
-        verbose = bool(self.verbose)
-        source, n_folds = original_rows(data)[1], int(self.n_folds)
-        return choose_smoothing(grid, rows.weight, n_folds, scorer, source, verbose=verbose)
+    def _rows(self, data: TrainingData, without: TrainingData) -> learning.TrainingRows:
+        """Labels and features in codes; of rows without labels, features."""
+        codes, columns = self.features_.codes, self.features_.columns
+        unlabelled = codes(without.X), without.row_weights
+        own = data.codes, data.cardinalities, codes(data.X), columns, data.row_weights
+        return learning.TrainingRows(*own, unlabelled)
 
     def _joint(self, X: Any) -> Joint:
         return LDSPosterior(
