@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from colabel.core.numeric import log_sum_exp
 from colabel.joint.lds.network import DependencySets, FeatureColumns
 from colabel.models.lds.learning import (
     EMOptions,
@@ -185,14 +186,12 @@ def unlabelled(rng, n_rows):
 def test_responsibilities_of_rows_without_labels_are_those_of_all_vectors(rng, rows):
     network, _ = fitted(*rows, max_iter=3)
     slow, (others, weight) = slow_copy(network), unlabelled(rng, 20)
-    counts, log_likelihood = expected_counts(network, others, weight)
+    counts = expected_counts(network, others, weight)
     labels, features, shares = slow.expected(others, weight)
     found = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), shares).counts
     np.testing.assert_array_equal(counts.vectors, found.vectors)
     np.testing.assert_allclose(counts.weight, found.weight, atol=1e-12)
     np.testing.assert_allclose(counts.values, found.values, atol=1e-12)
-    total = [np.logaddexp.reduce([slow.log_joint(y, f) for y in counts.vectors]) for f in others]
-    np.testing.assert_allclose(log_likelihood, weight @ total)
 
 
 def test_steps_with_rows_without_labels_are_those_of_the_formulas(rng, rows):
@@ -220,7 +219,7 @@ def test_no_step_with_rows_without_labels_lowers_the_likelihood(rng, rows):
     values = []
     for _ in range(12):
         known = weight @ network.log_joint(features, labels)
-        values.append(known + expected_counts(network, others, other_weight)[1])
+        values.append(known + other_weight @ log_sum_exp(network.every_vector(others)[1]))
         network = with_unlabelled(network, own, options, max_iter=1)
     assert (np.diff(values) > -1e-3).all()
     assert values[-1] > values[0] + 10
@@ -235,7 +234,7 @@ def test_of_many_vectors_those_seen_share_a_row(rng):
     rows = TrainingRows(labels, sizes, features, columns, np.ones(40))
     sets = DependencySets.of(parents, sizes)
     network, _ = fit_parameters(rows.counts, columns, sets, EMOptions(max_iter=2))
-    counts, _ = expected_counts(network, features, np.ones(40))
+    counts = expected_counts(network, features, np.ones(40))
     np.testing.assert_array_equal(counts.vectors, network.vectors)
     scores = network.seen_scores(features)
     share = np.exp(scores - scores.max(axis=1, keepdims=True))

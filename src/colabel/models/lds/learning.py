@@ -335,32 +335,24 @@ def fit_parameters(
     return LDSNetwork(sets, columns, alpha, vectors, vector_weights, theta, phi), traces
 
 
-def expected_counts(network: LDSNetwork, features: Codes, weight: Array) -> tuple[Counts, float]:
+def expected_counts(network: LDSNetwork, features: Codes, weight: Array) -> Counts:
     r"""Count rows without labels (m, p) as every label vector by its probability: the E-step.
 
     Row i counts :math:`w_i P(l \mid x_i)` times with the label vector l. Where there are many
     vectors, only those that the network has seen share a row.
-
-    Returns
-    -------
-    counts : Counts
-    log_likelihood : float
-        The sum of :math:`w_i \log P(x_i)`, over those vectors.
     """
     n_vectors = math.prod(network.sets.cardinalities)
     few = n_vectors * network.sets.n_labels * features.shape[1] <= _MOST_EXPECTED
     vectors = all_vectors(network.sets.cardinalities) if few else network.vectors
     size = len(vectors), network.columns.n_columns
-    of_vector, values, log_likelihood = np.zeros(size[0]), np.zeros(size), 0.0
+    of_vector, values = np.zeros(size[0]), np.zeros(size)
     for rows in row_slices(len(features), 1 << 22, sum(size)):
         own = features[rows]
         scores = network.every_vector(own)[1] if few else network.seen_scores(own)
-        total = log_sum_exp(scores)
-        share = weight[rows, None] * np.exp(scores - total[:, None])
+        share = weight[rows, None] * np.exp(scores - log_sum_exp(scores)[:, None])
         of_vector += share.sum(axis=0)
         values += share.T @ network.columns.one_hot(own)
-        log_likelihood += float(weight[rows] @ total)
-    return Counts(vectors, of_vector, values), log_likelihood
+    return Counts(vectors, of_vector, values)
 
 
 def with_unlabelled(
@@ -383,8 +375,7 @@ def with_unlabelled(
     """
     features, weight = rows.unlabelled
     for _ in range(max_iter if len(weight) and options.share > 0 else 0):
-        expected, _ = expected_counts(network, features, options.share * weight)
-        both = rows.counts.plus(expected)
+        both = rows.counts.plus(expected_counts(network, features, options.share * weight))
         steps = options._replace(max_iter=min(options.max_iter, _STEPS), verbose=False)
         network, _ = fit_parameters(both, network.columns, network.sets, steps, network)
     return network
