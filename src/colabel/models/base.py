@@ -473,8 +473,9 @@ class JointClassifier(LabelClassifier):
     def _interpreted(self, data: TrainingData) -> TrainingData:
         """Return the rows with zeros or draws in the place of blanks, where these mean that."""
         space = self.label_space_
-        one = isinstance(self.blank, str)
-        given: Any = dict.fromkeys(space.names, self.blank) if one else self.blank
+        given: Any = self.blank
+        if not isinstance(given, dict):
+            given = dict.fromkeys(space.names, given)
         meaning = {space.names[space.index(label)]: value for label, value in given.items()}
         for name, value in meaning.items():
             parameters.check_choice(

@@ -213,8 +213,8 @@ class BayesNetEnsemble(JointClassifier):
         all: such as 14 labels of 0 and 1.
     smoothing : float or sequence of float
         Pseudo-count added to every count, positive. From a sequence the value that makes the
-        labels of rows held out most probable is chosen. Where labels are missing, 10 and 100 join
-        the default values.
+        labels of rows held out most probable is chosen. Where labels are missing, the default
+        stands for 1, 10 and 100.
     n_folds : int
         In how many parts rows are held out to choose the smoothing.
     arc_score : {"bdeu", "bic"}
@@ -349,7 +349,7 @@ class BayesNetEnsemble(JointClassifier):
         check_choice("arc_score", self.arc_score, ("bdeu", "bic"))
 
     def _learn(self, data: TrainingData) -> None:
-        given, data = data, completed_by_chain(data, self._seed(), self.n_jobs)
+        data = completed_by_chain(data, self._seed(), self.n_jobs)
         n_vectors = math.prod(data.cardinalities)
         if self.max_parents > 2 and n_vectors > MOST_VECTORS:
             raise ValueError(
@@ -359,7 +359,7 @@ class BayesNetEnsemble(JointClassifier):
             )
         self.features_ = discrete_features.fit_features(data.X, self.bins, data.weight)
         self._field_seed = self._seed()
-        self.smoothing_ = self._choose_smoothing(data, given)
+        self.smoothing_ = self._choose_smoothing(data)
         rows = self._rows(data)
         tables = ensemble_tables(rows, self._feature_parents(rows), self.smoothing_)
         self.feature_parents_ = tables.feature_parents
@@ -368,21 +368,19 @@ class BayesNetEnsemble(JointClassifier):
         self.arc_log_prob_ = [[tables.arcs.get((r, i)) for i in labels] for r in labels]
         self.factors_ = tables.factors
 
-    def _choose_smoothing(self, data: TrainingData, given: TrainingData) -> float:
+    def _choose_smoothing(self, data: TrainingData) -> float:
         grid = smoothing_grid(self.smoothing, data)
         if len(grid) == 1:
             return grid[0]
-        distinct: Any = distinct_rows(data, self._field_seed)
-        rows, known = self._rows(distinct), distinct.codes
-        if data is not given:
-            known = given.codes[distinct.source]
+        distinct = distinct_rows(data, self._field_seed)
+        rows = self._rows(distinct)
 
         def score(left: Array, held_out: Indices) -> Array:
             kept = replace(rows, weight=left)
             parents, found = self._feature_parents(kept), []
             for value in grid:
                 joint = self._field(ensemble_tables(kept, parents, value), rows.features[held_out])
-                found.append(joint.log_prob_codes(known[held_out]))
+                found.append(joint.log_prob_codes(rows.labels[held_out]))
             return np.stack(found)
 
         return discrete_features.choose_smoothing(

@@ -193,9 +193,10 @@ def held_out_weights(weight: Array, n_folds: int, source: Indices | None = None)
     if source is not None:
         _, first, copy = np.unique(source, return_index=True, return_inverse=True)
         copy = np.argsort(np.argsort(first))[copy]  # numbered as they come
-        total = np.bincount(copy, weight)
-        share = weight / np.where(total > 0, total, 1.0)[copy]
-        return share[:, None] * held_out_weights(total, n_folds)[copy]
+        total = np.bincount(copy, weight).astype(np.float64)
+        share: Array = weight / np.where(total > 0, total, 1.0)[copy]
+        dealt: Array = share[:, None] * held_out_weights(total, n_folds)[copy]
+        return dealt
     whole = np.floor(weight)
     rounds, rest = np.divmod(whole, n_folds)
     # how many cards after the row's own starting fold a fold comes

@@ -81,7 +81,8 @@ class Counts(NamedTuple):
         vectors, place = np.unique(every, axis=0, return_inverse=True)
         weight = np.bincount(place.ravel(), np.concatenate([self.weight, other.weight]))
         values = np.concatenate([self.values, other.values])
-        return Counts(vectors, weight, sums_by_state(place.ravel(), len(vectors), values))
+        values = sums_by_state(place.ravel(), len(vectors), values)
+        return Counts(vectors, weight.astype(np.float64), values)
 
 
 @dataclass(frozen=True)

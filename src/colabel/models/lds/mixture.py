@@ -148,8 +148,8 @@ class LDSMixture(JointClassifier):
     smoothing : float or sequence of float
         Pseudo-count added to every count (Laplace smoothing), positive. From a sequence the value
         that makes the labels of rows held out most probable is chosen. Rare labels and rare
-        values want less than Laplace's 1. Where labels are missing, 10 and 100 join the default
-        values.
+        values want less than Laplace's 1. Where labels are missing, the default stands for 1, 10
+        and 100.
     n_folds : int
         In how many parts rows are held out to choose the smoothing.
     network_score : {"bdeu", "bic"}
@@ -309,7 +309,7 @@ class LDSMixture(JointClassifier):
         states = network.sets.states(network.vectors)
         n_states, columns = network.sets.n_states, network.columns.of(j)
         prob = tuple(
-            np.bincount(own, share, minlength=most)
+            np.bincount(own, share, minlength=most).astype(np.float64)
             for own, most in zip(states.T, n_states, strict=True)
         )
         tables = tuple(network.phi[k, :own, columns] for k, own in enumerate(n_states))
@@ -382,7 +382,7 @@ class LDSMixture(JointClassifier):
         )
         without = given.take((given.codes == MISSING).all(axis=1) & (given.row_weights > 0))
 
-        def chosen(name: str, grid: Sequence[float]) -> float:
+        def chosen(name: str, grid: Sequence[Any]) -> float:
             """Choose an option on rows held out."""
             if len(grid) == 1:
                 return float(grid[0])
