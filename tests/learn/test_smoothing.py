@@ -23,6 +23,20 @@ def test_rows_of_weight_one_are_held_out_once_in_equal_parts():
     assert parts.sum(axis=0).tolist() == [3, 3, 3]
 
 
+def test_copies_of_a_row_share_a_fold(rng):
+    source = rng.permutation(np.repeat(np.arange(20), 2))
+    weight = rng.random(40)
+    parts = held_out_weights(weight, 3, source)
+    np.testing.assert_allclose(parts.sum(axis=1), weight)
+    for row in range(20):
+        share = parts[source == row] / weight[source == row][:, None]
+        np.testing.assert_allclose(share[0], share[1])
+    whole = rng.integers(1, 9, size=40).astype(float)
+    np.testing.assert_allclose(
+        held_out_weights(whole, 3, np.arange(40)), held_out_weights(whole, 3)
+    )
+
+
 def test_the_best_held_out_score_wins():
     seen = []
 

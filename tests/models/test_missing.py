@@ -83,6 +83,16 @@ def test_next_to_nothing_is_no_error(rng, model_class):
     np.testing.assert_array_equal(model.predict(X).shape, Y.shape)
 
 
+@pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
+def test_rows_without_labels_beside_complete_ones(rng, model_class):
+    X, Y = drawn(rng, 90)
+    Y[60:] = np.nan
+    use = "unlabelled_weight_ says" if model_class is colabel.LDSMixture else "nothing is learned"
+    with pytest.warns(UserWarning, match=f"30 of 90 rows have no known label: {use}"):
+        model = small(model_class).fit(X, Y)
+    assert np.isfinite(model.joint(X[:60]).log_prob(Y[:60])).all()
+
+
 def test_draws_follow_the_posterior_of_a_chain(rng):
     X, Y = drawn(rng)
     model = ClassifierChain(1.0, random_state=0).fit(X, Y)
@@ -208,8 +218,10 @@ def test_blanks_that_are_unlabelled_are_drawn(rng):
             named = CTBN(1.0, random_state=0, blank={0: blank}).fit(X[rows], Y[rows])
             np.testing.assert_array_equal(named.predict_proba(X), model.predict_proba(X))
     assert loss["complete"] < loss["unlabelled"] < loss["absent"] - 0.1
-    with pytest.raises(ValueError, match="blank of 'y0'='zero' must be one of 'missing', 'absent'"):
-        CTBN(blank="zero").fit(X, Y)
+    for blank in ("zero", None):
+        sentence = f"blank of 'y0'={blank!r} must be one of 'missing', 'absent'"
+        with pytest.raises(ValueError, match=sentence):
+            CTBN(blank=blank).fit(X, Y)
 
 
 def test_positive_and_unlabelled_columns_are_named(rng):

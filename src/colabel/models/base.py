@@ -139,6 +139,9 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
     samples_chunks: ClassVar[bool] = False
     """Whether a sample of such rows is taken, and learned from in memory."""
 
+    unlabelled_rows: ClassVar[str] = "nothing is learned from them"
+    """What becomes of rows of which no label is known."""
+
     @abstractmethod
     def _learn(self, data: TrainingData) -> None:
         """Fit the model to checked data."""
@@ -210,7 +213,7 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
             )
         fresh._keep_labels(space)
         data = fresh._interpreted(_training_data(X, codes, space, sample_weight))
-        _warn_of_unlabelled(data.codes, space)
+        _warn_of_unlabelled(data.codes, space, self.unlabelled_rows)
         fresh._learn(data)
         fresh._finish(data)
         self.__dict__ = fresh.__dict__
@@ -471,8 +474,9 @@ class JointClassifier(LabelClassifier):
     def _interpreted(self, data: TrainingData) -> TrainingData:
         """Return the rows with zeros or draws in the place of blanks, where these mean that."""
         space = self.label_space_
-        one = isinstance(self.blank, str)
-        given: Any = dict.fromkeys(space.names, self.blank) if one else self.blank
+        given: Any = self.blank
+        if not isinstance(given, dict):
+            given = dict.fromkeys(space.names, given)
         meaning = {space.names[space.index(label)]: value for label, value in given.items()}
         for name, value in meaning.items():
             parameters.check_choice(
@@ -632,7 +636,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     return data if of_labels is None else layered(data, of_labels)
 
 
-def _warn_of_unlabelled(codes: Codes, space: LabelSpace) -> None:
+def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:
     """Warn of labels that are 1 or unknown, and of rows without any label; refuse if all are."""
     n_without = int((codes == MISSING).all(axis=1).sum())
     if n_without == len(codes):
@@ -649,7 +653,7 @@ def _warn_of_unlabelled(codes: Codes, space: LabelSpace) -> None:
         )
     if n_without:
         warnings.warn(
-            f"{n_without} of {len(codes)} rows have no known label: nothing is learned from them.",
+            f"{n_without} of {len(codes)} rows have no known label: {use}.",
             UserWarning,
             stacklevel=4,
         )

@@ -33,7 +33,7 @@ from colabel.models.base import JointClassifier
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.learning import TrainingRows
-from colabel.models.learning import DEFAULT_SMOOTHING
+from colabel.models.learning import DEFAULT_SMOOTHING, original_rows, smoothing_grid
 
 # Another parent must gain more than rounding errors.
 _GAIN = 1e-9
@@ -213,7 +213,8 @@ class BayesNetEnsemble(JointClassifier):
         all: such as 14 labels of 0 and 1.
     smoothing : float or sequence of float
         Pseudo-count added to every count, positive. From a sequence the value that makes the
-        labels of rows held out most probable is chosen.
+        labels of rows held out most probable is chosen. Where labels are missing, the default
+        stands for 1, 10 and 100.
     n_folds : int
         In how many parts rows are held out to choose the smoothing.
     arc_score : {"bdeu", "bic"}
@@ -364,10 +365,11 @@ class BayesNetEnsemble(JointClassifier):
         self.factors_ = tables.factors
 
     def _choose_smoothing(self, data: TrainingData) -> float:
-        grid = checked_grid("smoothing", self.smoothing)
+        grid = smoothing_grid(self.smoothing, data)
         if len(grid) == 1:
             return grid[0]
-        rows = self._rows(distinct_rows(data, self._field_seed))
+        distinct = distinct_rows(data, self._field_seed)
+        rows = self._rows(distinct)
 
         def score(left: Array, held_out: Indices) -> Array:
             kept = replace(rows, weight=left)
@@ -377,7 +379,9 @@ class BayesNetEnsemble(JointClassifier):
                 found.append(joint.log_prob_codes(rows.labels[held_out]))
             return np.stack(found)
 
-        return discrete_features.choose_smoothing(grid, rows.weight, int(self.n_folds), score)
+        return discrete_features.choose_smoothing(
+            grid, rows.weight, int(self.n_folds), score, original_rows(distinct)[1]
+        )
 
     def _rows(self, data: TrainingData) -> TrainingRows:
         codes, columns = self.features_.codes(data.X), self.features_.columns

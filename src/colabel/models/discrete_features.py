@@ -122,7 +122,9 @@ def choose_smoothing(
     weight: Array,
     n_folds: int,
     scorer: SmoothingScorer,
+    source: Indices | None = None,
     *,
+    careful: bool = False,
     verbose: bool = False,
 ) -> float:
     """Choose the pseudo-count with the largest log-probability of the labels held out.
@@ -139,6 +141,10 @@ def choose_smoothing(
         In how many parts rows are held out.
     scorer : callable
         Learns with every pseudo-count and scores what is held out.
+    source : (n,) array of int, optional
+        The row behind each, where rows are copies with different labels: copies share a fold.
+    careful : bool
+        Whether to take the smallest value unless another gains more than a standard error.
     verbose : bool
         Whether to show progress.
 
@@ -155,21 +161,28 @@ def choose_smoothing(
     >>> choose_smoothing([0.1, 0.5, 1.0], np.ones(6), 3, scorer)
     0.5
     """
-    totals = np.zeros(len(grid))
-    held_out = held_out_weights(weight, n_folds)
+    scores = np.zeros((len(grid), len(weight)))
+    held_out = held_out_weights(weight, n_folds, source)
     with progress_bar("choosing the smoothing", n_folds, shown=verbose) as advance:
         for part in held_out.T:
             left = np.maximum(weight - part, 0.0)
             rows = np.flatnonzero(part > 0)
             if len(rows) and left.any():
-                totals += scorer(left, rows) @ part[rows]
+                scores[:, rows] += scorer(left, rows) * part[rows]
             advance()
+    totals = scores.sum(axis=1)
+    if careful:
+        smallest = int(np.argmin(grid))
+        gain = scores - scores[smallest]
+        unsure = gain.sum(axis=1) <= np.sqrt((gain**2).sum(axis=1))
+        unsure[smallest] = False
+        totals[unsure] = -np.inf
     best = np.flatnonzero(totals == totals.max())
     return max(float(grid[int(place)]) for place in best)
 
 
-def held_out_weights(weight: Array, n_folds: int) -> Array:
-    """Deal the weight of each row out to folds like cards, (n, F).
+def held_out_weights(weight: Array, n_folds: int, source: Indices | None = None) -> Array:
+    """Deal the weight of each row out to folds like cards, (n, F); copies share their cards.
 
     Examples
     --------
@@ -177,6 +190,13 @@ def held_out_weights(weight: Array, n_folds: int) -> Array:
     >>> held_out_weights(np.array([1.0, 1.0, 2.5]), 2).tolist()
     [[1.0, 0.0], [0.0, 1.0], [1.5, 1.0]]
     """
+    if source is not None:
+        _, first, copy = np.unique(source, return_index=True, return_inverse=True)
+        copy = np.argsort(np.argsort(first))[copy]  # numbered as they come
+        total = np.bincount(copy, weight).astype(np.float64)
+        share: Array = weight / np.where(total > 0, total, 1.0)[copy]
+        dealt: Array = share[:, None] * held_out_weights(total, n_folds)[copy]
+        return dealt
     whole = np.floor(weight)
     rounds, rest = np.divmod(whole, n_folds)
     # how many cards after the row's own starting fold a fold comes

@@ -38,6 +38,7 @@ from colabel.learn.structure.screening import label_residuals, score_statistics,
 
 # Laplace's one, and less for rare labels and values.
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
+_SMOOTHING_OF_DRAWS = (1.0, 10.0, 100.0)
 
 
 def check_observed(data: Any, reason: str) -> None:
@@ -237,6 +238,13 @@ def _pair_sums(data: TrainingData, scores: Sequence[Array]) -> tuple[Array, Arra
 
 
 _DRAWS = 4  # completions of a row with blanks
+
+
+def smoothing_grid(smoothing: Grid, data: TrainingData) -> tuple[float, ...]:
+    """Return the pseudo-counts to choose from: by default larger ones where labels were drawn."""
+    grid = checked_grid("smoothing", smoothing)
+    drawn = isinstance(data, CompletedData) and data.known_targets().missing_labels[0] > 0
+    return _SMOOTHING_OF_DRAWS if drawn and grid == DEFAULT_SMOOTHING else grid
 
 
 def layered(data: TrainingData, weights: Array) -> TrainingData:

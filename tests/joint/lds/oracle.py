@@ -85,6 +85,29 @@ class SlowMixture:
             for tables in new_phi
         ]
 
+    def expected(self, features, weight):
+        """Rows (labels, features, weights) of every label vector, weighted by P(labels | f)."""
+        rows = []
+        for f, w in zip(features, weight, strict=True):
+            every = list(itertools.product(*map(range, self.sizes)))
+            joint = [math.exp(self.log_joint(y, f)) for y in every]
+            rows += [(y, f, w * p / sum(joint)) for y, p in zip(every, joint, strict=True)]
+        return tuple(map(np.array, zip(*rows, strict=True)))
+
+    def unlabelled_step(self, labels, features, weight, others, other_weight):
+        """One iteration of EM on rows with labels and rows without."""
+        soft = self.expected(others, other_weight)
+        own = labels, features, weight
+        labels, features, weight = (np.concatenate(pair) for pair in zip(own, soft, strict=True))
+        self.seen = list(itertools.product(*map(range, self.sizes)))
+        q, p = len(self.parents), len(self.n_values)
+        for y in self.seen:
+            self.theta.setdefault(y, [[1 / q] * q for _ in range(p)])
+        self._iterate(
+            [(tuple(map(int, y)), f, w) for y, f, w in zip(labels, features, weight, strict=True)]
+        )
+        self.alpha = [self._label_table(i, labels, weight) for i in range(q)]
+
     def terms(self, y, j, v):
         """theta times phi for each dependency set; equal weights for a vector never seen."""
         q = len(self.parents)

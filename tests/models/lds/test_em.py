@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from colabel.core.numeric import log_sum_exp
 from colabel.joint.lds.network import DependencySets, FeatureColumns
-from colabel.models.lds.learning import EMOptions, TrainingRows, fit_parameters
+from colabel.models.lds.learning import (
+    EMOptions,
+    TrainingRows,
+    expected_counts,
+    fit_parameters,
+    with_unlabelled,
+)
 from tests.joint.lds.oracle import SlowMixture, draw_rows, random_network, slow_copy
 
 PARENTS, SIZES, N_VALUES = ((), (0,), (0, 1), (2,)), (2, 3, 2, 2), (3, 2, 4)
@@ -23,7 +30,8 @@ def rows(rng):
 def fitted(labels, features, weight, parents=PARENTS, sizes=SIZES, **options):
     weight = np.ones(len(labels)) if weight is None else weight
     rows = TrainingRows(labels, sizes, features, FeatureColumns(N_VALUES), weight)
-    return fit_parameters(rows, DependencySets.of(parents, sizes), EMOptions(n_jobs=1, **options))
+    sets = DependencySets.of(parents, sizes)
+    return fit_parameters(rows.counts, rows.columns, sets, EMOptions(n_jobs=1, **options))
 
 
 def assert_same_parameters(network, slow):
@@ -120,7 +128,9 @@ def test_a_weight_is_a_number_of_copies(rng, rows):
 def test_threads_do_not_change_the_parameters(rows):
     own = TrainingRows(rows[0], SIZES, rows[1], FeatureColumns(N_VALUES), np.ones(80))
     sets = DependencySets.of(PARENTS, SIZES)
-    one, two = (fit_parameters(own, sets, EMOptions(n_jobs=n))[0] for n in (1, 2))
+    one, two = (
+        fit_parameters(own.counts, own.columns, sets, EMOptions(n_jobs=n))[0] for n in (1, 2)
+    )
     np.testing.assert_array_equal(one.theta, two.theta)
     np.testing.assert_array_equal(one.phi, two.phi)
 
@@ -159,8 +169,73 @@ def test_weights_of_a_mixture_that_can_be_identified_are_recovered(rng):
     truth.theta[:, 1, 0] = [0.4, 0.7, 0.3, 0.5]
     labels, features = draw_rows(truth, 20_000, rng)
     rows = TrainingRows(labels, sizes, features, FeatureColumns((4,)), np.ones(20_000))
-    network, _ = fit_parameters(
-        rows, truth.sets, EMOptions(smoothing=1e-3, tol=1e-6, max_iter=5000)
-    )
+    options = EMOptions(smoothing=1e-3, tol=1e-6, max_iter=5000)
+    network, _ = fit_parameters(rows.counts, rows.columns, truth.sets, options)
     np.testing.assert_allclose(network.theta, truth.theta, atol=0.03)
     np.testing.assert_allclose(network.phi[:, :2], truth.phi[:, :2], atol=0.01)
+
+
+# ----------------------------------------------------------------------------- no labels
+
+
+def unlabelled(rng, n_rows):
+    truth = random_network(rng, PARENTS, SIZES, N_VALUES, 24)
+    return draw_rows(truth, n_rows, rng)[1], rng.uniform(0.2, 1.0, size=n_rows)
+
+
+def test_responsibilities_of_rows_without_labels_are_those_of_all_vectors(rng, rows):
+    network, _ = fitted(*rows, max_iter=3)
+    slow, (others, weight) = slow_copy(network), unlabelled(rng, 20)
+    counts = expected_counts(network, others, weight)
+    labels, features, shares = slow.expected(others, weight)
+    found = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), shares).counts
+    np.testing.assert_array_equal(counts.vectors, found.vectors)
+    np.testing.assert_allclose(counts.weight, found.weight, atol=1e-12)
+    np.testing.assert_allclose(counts.values, found.values, atol=1e-12)
+
+
+def test_steps_with_rows_without_labels_are_those_of_the_formulas(rng, rows):
+    labels, features, weight = rows
+    options = {"smoothing": 0.3, "tol": 1e-300}
+    network, _ = fitted(*rows, max_iter=2, **options)
+    slow = SlowMixture(PARENTS, SIZES, N_VALUES, 0.3).fit(*rows, 2)
+    others, other_weight = unlabelled(rng, 30)
+    unlabelled_rows = others, other_weight
+    own = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), weight, unlabelled_rows)
+    one = EMOptions(n_jobs=1, max_iter=1, share=0.7, **options)
+    network = with_unlabelled(network, own, one, max_iter=3)
+    for _ in range(3):
+        slow.unlabelled_step(*rows, others, 0.7 * other_weight)
+    assert_same_parameters(network, slow)
+
+
+def test_no_step_with_rows_without_labels_lowers_the_likelihood(rng, rows):
+    labels, features, weight = rows
+    others, other_weight = unlabelled(rng, 100)
+    unlabelled_rows = others, other_weight
+    own = TrainingRows(labels, SIZES, features, FeatureColumns(N_VALUES), weight, unlabelled_rows)
+    options = EMOptions(smoothing=1e-6, share=1.0, tol=1e-9, n_jobs=1)
+    network, _ = fitted(*rows, smoothing=1e-6, tol=1e-9, max_iter=500)
+    values = []
+    for _ in range(12):
+        known = weight @ network.log_joint(features, labels)
+        values.append(known + other_weight @ log_sum_exp(network.every_vector(others)[1]))
+        network = with_unlabelled(network, own, options, max_iter=1)
+    assert (np.diff(values) > -1e-3).all()
+    assert values[-1] > values[0] + 10
+
+
+def test_of_many_vectors_those_seen_share_a_row(rng):
+    parents, sizes = ((),) * 17, (2,) * 17
+    truth = random_network(rng, ((),) * 4, (2,) * 4, (3, 2), 16)
+    labels, features = draw_rows(truth, 40, rng)
+    labels = np.tile(labels, 5)[:, :17]
+    columns = FeatureColumns((3, 2))
+    rows = TrainingRows(labels, sizes, features, columns, np.ones(40))
+    sets = DependencySets.of(parents, sizes)
+    network, _ = fit_parameters(rows.counts, columns, sets, EMOptions(max_iter=2))
+    counts = expected_counts(network, features, np.ones(40))
+    np.testing.assert_array_equal(counts.vectors, network.vectors)
+    scores = network.seen_scores(features)
+    share = np.exp(scores - scores.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(counts.weight, (share / share.sum(1, keepdims=True)).sum(0))

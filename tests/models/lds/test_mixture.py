@@ -48,7 +48,7 @@ def test_parameters_are_those_of_the_learning_rooms(drawn, m_step):
     model = LDSMixture(None, smoothing=0.5, tol=0.01, m_step=m_step, random_state=0)
     model.fit(features, labels)
     expected, traces, _ = learn_network(
-        model._rows(model_data(features, labels)),
+        model._rows(model_data(features, labels), model_data(features[:0], labels[:0])),
         lambda codes, weight: model.network_ if len(codes) else (),
         EMOptions(smoothing=0.5, tol=0.01, max_iter=1000, printed=m_step == "printed"),
         max_rounds=0,
@@ -90,6 +90,51 @@ def test_the_smoothing_is_chosen_on_rows_held_out(drawn):
     # labels that are sure to follow from features want little smoothing
     sure = np.repeat(np.eye(12, dtype=int), 6, axis=0)
     assert LDSMixture(None, random_state=0).fit(sure, sure).smoothing_ == 0.01
+
+
+def test_rows_without_labels_help_where_the_model_is_right(rng):
+    network = random_network(rng, PARENTS, SIZES, N_VALUES * 2, 16, sharpness=0.4)
+    labels, features = draw_rows(network, 1700, rng)
+    some = labels.astype(float)
+    some[60:1200] = np.nan
+    new = slice(1200, None)
+    alone = LDSMixture(None, random_state=0).fit(features[:60], labels[:60])
+    with pytest.warns(UserWarning, match="1140 of 1200 rows have no .* unlabelled_weight_ says"):
+        model = LDSMixture(None, random_state=0).fit(features[:1200], some[:1200])
+    with pytest.warns(UserWarning, match="1140 of 1200 rows"):
+        third = LDSMixture(None, unlabelled_weight=0.3, random_state=0).fit(
+            features[:1200], some[:1200]
+        )
+    loss = [
+        -each.joint(features[new]).log_prob(labels[new]).mean() for each in (alone, model, third)
+    ]
+    assert loss[2] < loss[0] - 0.05
+    assert loss[1] < loss[0] - 0.02 or (model.unlabelled_weight_ == 0 and loss[1] == loss[0])
+    # those of weight zero are not there
+    weight = np.repeat([1.0, 0.0], [60, 1140])
+    with pytest.warns(UserWarning, match="1140 of 1200 rows"):
+        without = LDSMixture(None, random_state=0).fit(features[:1200], some[:1200], weight)
+    np.testing.assert_array_equal(without.parameters_.phi, alone.parameters_.phi)
+
+
+def test_rows_without_labels_are_left_out_where_the_model_is_wrong(rng):
+    """One label and many copies of a feature that says little: the copies shout it down."""
+    Y = (rng.random((500, 1)) < 0.5).astype(float)
+    told = np.where(rng.random((500, 4)) < 0.8, Y, 1 - Y)
+    other = rng.random((500, 1)) < 0.5 + 0.1 * (2 * Y - 1)
+    X = np.hstack([told, np.repeat(other, 15, axis=1)])
+    some = Y.copy()
+    some[150:400] = np.nan
+    fixed = {"smoothing": 1.0, "random_state": 0}
+    with pytest.warns(UserWarning, match="250 of 400 rows"):
+        model = LDSMixture(None, **fixed).fit(X[:400], some[:400])
+    assert model.unlabelled_weight_ == 0.0
+    alone = LDSMixture(None, **fixed).fit(X[:150], Y[:150])
+    np.testing.assert_array_equal(model.parameters_.theta, alone.parameters_.theta)
+    with pytest.warns(UserWarning, match="250 of 400 rows"):
+        told_to = LDSMixture(None, unlabelled_weight=1.0, **fixed).fit(X[:400], some[:400])
+    loss = [-each.joint(X[400:]).log_prob(Y[400:]).mean() for each in (model, told_to)]
+    assert loss[0] < loss[1]
 
 
 # ----------------------------------------------------------------------------- answering

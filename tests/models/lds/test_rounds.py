@@ -14,8 +14,8 @@ from colabel.models.lds.learning import (
     TrainingRows,
     infer_labels,
     learn_network,
+    options_scorer,
     performance,
-    smoothing_scorer,
 )
 from tests.joint.lds.oracle import draw_rows, random_network
 
@@ -123,7 +123,8 @@ def test_the_f1_score_can_drive_the_rounds(rows):
 
 def test_held_out_labels_are_scored_by_a_model_that_has_not_seen_them(rows):
     """Moving the labels of the row held out moves its own score and no parameter."""
-    scorer = smoothing_scorer(rows, Structures(PARENTS), EMOptions(), [0.1, 1.0])
+    grid = [EMOptions(smoothing=0.1), EMOptions(smoothing=1.0)]
+    scorer = options_scorer(rows, Structures(PARENTS), grid)
     left = np.ones(120)
     left[:3] = 0.0
     held_out = np.arange(3)
@@ -132,8 +133,6 @@ def test_held_out_labels_are_scored_by_a_model_that_has_not_seen_them(rows):
     assert (scores <= 1e-12).all()
     other = rows.labels.copy()
     other[0] = 1 - other[0]
-    moved = smoothing_scorer(
-        replace(rows, labels=other), Structures(PARENTS), EMOptions(), [0.1, 1.0]
-    )(left, held_out)
+    moved = options_scorer(replace(rows, labels=other), Structures(PARENTS), grid)(left, held_out)
     np.testing.assert_array_equal(moved[:, 1:], scores[:, 1:])
     assert (moved[:, 0] != scores[:, 0]).all()

@@ -410,7 +410,7 @@ def proposals(
         of_known = np.where(missing, 0.0, log_prob[np.arange(len(rows)), value])
         log_weight += of_known.reshape(n_rows, n_proposals)
         terms[:, label] = log_sum_exp(log_weight) - before
-    return vectors.reshape(n_rows, n_proposals, -1), log_weight, terms
+    return vectors.reshape(n_rows, n_proposals, codes.shape[1]), log_weight, terms
 
 
 def columns_by_labels(of_x: Learning, choice: Indices) -> tuple[TrainingData, TrainingData]:
@@ -448,7 +448,12 @@ def completed_by_chain(
         return data
     if is_chunked(data):
         check_observed(data, "whole label vectors are needed of Dask arrays")
-    part = completed(data, chain_by_dependence(data, seed, n_jobs), seed, n_draws)
+    missing = data.codes == MISSING
+    gaps = missing.any(axis=1) & ~missing.all(axis=1)
+    if gaps.any():
+        part = completed(data, chain_by_dependence(data, seed, n_jobs), seed, n_draws)
+    else:
+        part = with_draws(data, np.flatnonzero(gaps), data.codes[None, gaps])
     return part.known_targets() if known_targets else part
 
 

@@ -10,17 +10,20 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Indices, row_slices
 from colabel.core.compiling import njit
 from colabel.core.numeric import log_sum_exp
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
 from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork, sums_by_state
-from colabel.labels import MISSING
+from colabel.labels import MISSING, all_vectors
 from colabel.learn.structure.bayes_network import Parents
 from colabel.metrics import f1_label
 from colabel.models.discrete_features import SmoothingScorer
 
+_STEPS = 3  # of EM over mixture weights, between two E-steps over labels
+# Of the mixture weights of all label vectors, for rows without labels.
+_MOST_EXPECTED = 2**20
 # Of the tables of P(value of a feature | state of a set): one gibibyte.
 _MOST_NUMBERS = 2**27
 
@@ -32,6 +35,8 @@ class EMOptions(NamedTuple):
     ----------
     smoothing : float
         Pseudo-count added to every count, of labels as well (Laplace smoothing).
+    share : float
+        How much a row without labels counts, beside one with labels.
     tol : float
         A feature is done when none of its mixture weights changes by as much.
     max_iter : int
@@ -45,11 +50,39 @@ class EMOptions(NamedTuple):
     """
 
     smoothing: float = 1.0
+    share: float = 0.0
     tol: float = 0.05
     max_iter: int = 100
     printed: bool = False
     n_jobs: int | None = None
     verbose: bool = False
+
+
+class Counts(NamedTuple):
+    """What EM needs to know of the rows.
+
+    Attributes
+    ----------
+    vectors : (U, d)
+        Their label vectors, ascending.
+    weight : (U,)
+        Of the rows with each.
+    values : (U, C)
+        Weight of the rows with each that have each value of each feature.
+    """
+
+    vectors: Codes
+    weight: Array
+    values: Array
+
+    def plus(self, other: Counts) -> Counts:
+        """Return the counts of both."""
+        every = np.concatenate([self.vectors, other.vectors])
+        vectors, place = np.unique(every, axis=0, return_inverse=True)
+        weight = np.bincount(place.ravel(), np.concatenate([self.weight, other.weight]))
+        values = np.concatenate([self.values, other.values])
+        values = sums_by_state(place.ravel(), len(vectors), values)
+        return Counts(vectors, weight.astype(np.float64), values)
 
 
 @dataclass(frozen=True)
@@ -64,6 +97,8 @@ class TrainingRows:
     features : (n, p) array
     columns : FeatureColumns
     weight : (n,) array
+    unlabelled : tuple of (m, p) array and (m,) array
+        Features and weights of further rows, whose labels are not known.
     """
 
     labels: Codes
@@ -71,6 +106,7 @@ class TrainingRows:
     features: Codes
     columns: FeatureColumns
     weight: Array
+    unlabelled: tuple[Codes, Array] = np.empty((0, 0), dtype=np.int32), np.empty(0)
 
     def weighted(self) -> TrainingRows:
         """Return the rows of positive weight."""
@@ -86,12 +122,8 @@ class TrainingRows:
         )
 
     @cached_property
-    def counts(self) -> tuple[Codes, Array, Array]:
-        """What EM needs to know of the rows.
-
-        Their label vectors (U, d), ascending; the weight (U,) of the rows with each; and the weight
-        (U, C) of those with each value of each feature.
-        """
+    def counts(self) -> Counts:
+        """What EM needs to know of the rows of positive weight."""
         known, columns = self.weighted(), self.columns
         vectors, position = np.unique(known.labels, axis=0, return_inverse=True)
         position = position.reshape(-1)  # NumPy 2.0 gave it another shape
@@ -100,7 +132,9 @@ class TrainingRows:
         spread = np.repeat(known.weight, columns.n_features)
         values = np.bincount(cells.ravel(), spread, minlength=size[0] * size[1]).reshape(size)
         of_vector = np.bincount(position, known.weight, minlength=len(vectors))
-        return vectors.astype(np.int32), of_vector.astype(np.float64), values.astype(np.float64)
+        return Counts(
+            vectors.astype(np.int32), of_vector.astype(np.float64), values.astype(np.float64)
+        )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -214,14 +248,18 @@ def fit_feature(
 
 
 def fit_parameters(
-    rows: TrainingRows, sets: DependencySets, options: EMOptions
+    counts: Counts,
+    columns: FeatureColumns,
+    sets: DependencySets,
+    options: EMOptions,
+    start: LDSNetwork | None = None,
 ) -> tuple[LDSNetwork, list[Array]]:
     r"""Estimate all parameters for given label dependency sets.
 
     The labels' tables are smoothed frequencies. Given the label vectors the features are
     independent of each other, so that EM is a problem of its own for every feature. It starts
     from equal mixture weights and from the frequencies of the feature's values in each state of
-    each set, and then alternates
+    each set, or goes on from the parameters of `start`, and alternates
 
     .. math:: r_{lvk} = \frac{\theta^l_k \phi_k(v \mid l_{LS_k})}
               {\sum_h \theta^l_h \phi_h(v \mid l_{LS_h})},
@@ -243,8 +281,8 @@ def fit_parameters(
         Log-likelihood of each feature given the labels plus the smoothing's prior, before every
         iteration and after the last one.
     """
-    vectors, vector_weights, values = rows.counts
-    columns, n_labels, most = rows.columns, sets.n_labels, int(sets.n_states.max())
+    vectors, vector_weights, values = counts
+    n_labels, most = sets.n_labels, int(sets.n_states.max())
     n_numbers = n_labels * most * columns.n_columns
     if n_numbers > _MOST_NUMBERS:
         raise ValueError(
@@ -256,7 +294,10 @@ def fit_parameters(
     states = sets.states(vectors)
     # how often each value of each feature occurs in each state of each set, (d, S, C)
     tallies = np.stack([sums_by_state(own, most, values) for own in states.T])
-    theta = np.empty((len(vectors), n_labels, columns.n_features))
+    theta = np.full((len(vectors), n_labels, columns.n_features), 1.0 / n_labels)
+    if start is not None:
+        place = start.seen_positions(vectors)
+        theta[place >= 0] = start.theta[place[place >= 0]]
     phi = np.zeros((n_labels, most, columns.n_columns))
 
     def work(j: int) -> Array:
@@ -264,7 +305,9 @@ def fit_parameters(
         phi_j = np.zeros_like(tally)
         for k, n_states in enumerate(sets.n_states):
             smoothed(tally[k, :n_states], float(options.smoothing), phi_j[k, :n_states])
-        theta_j = np.full((len(vectors), n_labels), 1.0 / n_labels)
+        if start is not None:
+            phi_j = np.ascontiguousarray(start.phi[:, :, columns.of(j)])
+        theta_j = np.ascontiguousarray(theta[:, :, j])
         trace = np.empty(options.max_iter + 1)
         n_iter = fit_feature(
             np.ascontiguousarray(values[:, columns.of(j)]),
@@ -286,12 +329,57 @@ def fit_parameters(
         traces = map_threads(work, every, options.n_jobs, advance)
     # P(l_k | parents) for each state of each set
     alpha = np.zeros((n_labels, most))
-    for k, labels in enumerate(sets.members):
-        state = rows.labels[:, labels].astype(np.intp) @ sets.strides[k, list(labels)]
-        counts = np.bincount(state, rows.weight, minlength=sets.n_states[k])
-        tally = counts.reshape(-1, sets.cardinalities[k]).astype(np.float64)
+    for k, state in enumerate(states.T):
+        weights = np.bincount(state, vector_weights, minlength=sets.n_states[k])
+        tally = weights.reshape(-1, sets.cardinalities[k]).astype(np.float64)
         smoothed(tally, float(options.smoothing), alpha[k, : sets.n_states[k]].reshape(tally.shape))
     return LDSNetwork(sets, columns, alpha, vectors, vector_weights, theta, phi), traces
+
+
+def expected_counts(network: LDSNetwork, features: Codes, weight: Array) -> Counts:
+    r"""Count rows without labels (m, p) as every label vector by its probability: the E-step.
+
+    Row i counts :math:`w_i P(l \mid x_i)` times with the label vector l. Where there are many
+    vectors, only those that the network has seen share a row.
+    """
+    n_vectors = math.prod(network.sets.cardinalities)
+    few = n_vectors * network.sets.n_labels * features.shape[1] <= _MOST_EXPECTED
+    vectors = all_vectors(network.sets.cardinalities) if few else network.vectors
+    size = len(vectors), network.columns.n_columns
+    of_vector, values = np.zeros(size[0]), np.zeros(size)
+    for rows in row_slices(len(features), 1 << 22, sum(size)):
+        own = features[rows]
+        scores = network.every_vector(own)[1] if few else network.seen_scores(own)
+        share = weight[rows, None] * np.exp(scores - log_sum_exp(scores)[:, None])
+        of_vector += share.sum(axis=0)
+        values += share.T @ network.columns.one_hot(own)
+    return Counts(vectors, of_vector, values)
+
+
+def with_unlabelled(
+    network: LDSNetwork, rows: TrainingRows, options: EMOptions, max_iter: int = 10
+) -> LDSNetwork:
+    r"""Go on with EM on rows of known labels and rows of none, in the same network of labels.
+
+    It ascends :math:`\sum_i w_i \log P(l_i, x_i) + s \sum_u w_u \log P(x_u)` and the smoothing's
+    prior, where s is the `share` of the options and :math:`P(x) = \sum_l P(l, x)`.
+
+    Parameters
+    ----------
+    network : LDSNetwork
+        Where to start: parameters learned from the rows of known labels.
+    rows : TrainingRows
+    options : EMOptions
+        Of the M-steps too.
+    max_iter : int
+        Number of E-steps.
+    """
+    features, weight = rows.unlabelled
+    for _ in range(max_iter if len(weight) and options.share > 0 else 0):
+        both = rows.counts.plus(expected_counts(network, features, options.share * weight))
+        steps = options._replace(max_iter=min(options.max_iter, _STEPS), verbose=False)
+        network, _ = fit_parameters(both, network.columns, network.sets, steps, network)
+    return network
 
 
 Criterion = Literal["hamming", "f1"]
@@ -341,12 +429,13 @@ def learn_network(
     known = rows.weighted()
 
     def fit(parents: Parents) -> tuple[LDSNetwork, list[Array]]:
-        return fit_parameters(rows, DependencySets.of(parents, rows.cardinalities), options)
+        sets = DependencySets.of(parents, rows.cardinalities)
+        return fit_parameters(rows.counts, rows.columns, sets, options)
 
     parents = structure(known.labels, known.weight)
     best = fit(parents)
     if max_rounds == 0:
-        return *best, ()
+        return with_unlabelled(best[0], rows, options), best[1], ()
     inferred, score = infer_labels(
         best[0], known, np.zeros_like(known.labels), criterion, options.n_jobs
     )
@@ -363,13 +452,13 @@ def learn_network(
             if score <= scores[-2]:
                 break
             parents, best = new_parents, candidate
-    return *best, tuple(scores)
+    return with_unlabelled(best[0], rows, options), best[1], tuple(scores)
 
 
-def smoothing_scorer(
-    rows: TrainingRows, structure: StructureLearner, options: EMOptions, grid: Sequence[float]
+def options_scorer(
+    rows: TrainingRows, structure: StructureLearner, grid: Sequence[EMOptions]
 ) -> SmoothingScorer:
-    """Return what `choose_smoothing` needs: a first network and its parameters for each value.
+    """Return what `choose_smoothing` needs: a first network and its parameters for each options.
 
     The labels held out are scored among the label vectors seen and the neighbours of the best of
     these: all vectors would take long.
@@ -380,11 +469,10 @@ def smoothing_scorer(
         first = known.weighted()
         sets = DependencySets.of(structure(first.labels, first.weight), rows.cardinalities)
         found = []
-        for value in grid:
-            own = options._replace(
-                smoothing=float(value), tol=max(options.tol, _COARSE), verbose=False
-            )
-            network, _ = fit_parameters(known, sets, own)
+        for options in grid:
+            own = options._replace(tol=max(options.tol, _COARSE), verbose=False)
+            network, _ = fit_parameters(known.counts, rows.columns, sets, own)
+            network = with_unlabelled(network, known, own)
             found.append(_log_prob_nearby(network, rows.some(held_out)))
         return np.stack(found)
 

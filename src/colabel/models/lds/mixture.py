@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core import parameters
 from colabel.core.arrays import Array, Codes
 from colabel.core.estimators import attribute
-from colabel.core.schema import CODES, POSITIVE, Below, Between, Distribution, stored
+from colabel.core.schema import CODES, POSITIVE, SOMETIMES, Below, Between, Distribution, stored
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.lds.posterior import Inference, chosen_inference
@@ -31,7 +31,7 @@ from colabel.models.discrete_features import (
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds import learning
-from colabel.models.learning import DEFAULT_SMOOTHING
+from colabel.models.learning import DEFAULT_SMOOTHING, original_rows, smoothing_grid
 
 
 class FeatureDrivers(NamedTuple):
@@ -131,7 +131,9 @@ class LDSMixture(JointClassifier):
 
     Features are discrete. Continuous ones are cut into bins inside; a value that training has
     not seen gets the probability that smoothing leaves for it. Missing labels are drawn
-    given the known ones of their row, from a chain of regressions.
+    given the known ones of their row, from a chain of regressions. Rows of which no label is known
+    have the likelihood P(x), the sum of P(y, x) over all y (over those seen, where there are many),
+    and EM goes on with it: see `unlabelled_weight`.
 
     Parameters
     ----------
@@ -146,7 +148,8 @@ class LDSMixture(JointClassifier):
     smoothing : float or sequence of float
         Pseudo-count added to every count (Laplace smoothing), positive. From a sequence the value
         that makes the labels of rows held out most probable is chosen. Rare labels and rare
-        values want less than Laplace's 1.
+        values want less than Laplace's 1. Where labels are missing, the default stands for 1, 10
+        and 100.
     n_folds : int
         In how many parts rows are held out to choose the smoothing.
     network_score : {"bdeu", "bic"}
@@ -166,6 +169,12 @@ class LDSMixture(JointClassifier):
         fewer label vectors come out right then, but their probabilities are less extreme.
     max_iter : int
         Most iterations of EM for a feature.
+    unlabelled_weight : float or sequence of float
+        How much a row counts of which no label is known, beside 1 for one with labels. From a
+        sequence the value is chosen that makes the labels of rows held out most probable, if by
+        more than a standard error, else the smallest. On data drawn from such a model these rows
+        help. On real data, of which it is a rough one, they mostly harm (see Notes), so that
+        0 is chosen.
     m_step : {"em", "printed"}
         Whether the M-step is that of EM, which never lowers the likelihood, or the formula that the
         paper prints, in which a row counts the more, the more probable its value of the feature is.
@@ -191,6 +200,8 @@ class LDSMixture(JointClassifier):
         Pseudo-count in use.
     rounds_ : tuple of float
         Training performance in each round.
+    unlabelled_weight_ : float
+        Weight in use of rows of which no label is known; only where there are some.
     n_iter_ : int
         Most iterations of EM that a feature took.
 
@@ -201,6 +212,11 @@ class LDSMixture(JointClassifier):
     paper's own figures. Read to the letter, its Figure 4 would learn the second network from labels
     that are all 0, before any has been inferred; here they are inferred by the first model, from 0
     on.
+
+    Rows without labels: on data drawn from a model of 4 labels and 12 features, 60 rows with labels
+    and 1,140 without have a log-loss of .64 nats where the 60 alone have .86. On the bundled digit
+    traits 30 rows alone have 2.7, and 8.1 with 970 rows without labels of weight 1: EM believes a
+    P(y | x) that is too sure of itself. The weight is 0 then.
 
     Several networks may have the best score: BDeu does not tell the directions of arcs that no
     collider fixes. Which of them is taken depends on the order of the label columns, and so do
@@ -242,6 +258,7 @@ class LDSMixture(JointClassifier):
     inference: Inference = "auto"
     tol: Annotated[float, POSITIVE] = 0.005
     max_iter: Annotated[int, Between(1)] = 1000
+    unlabelled_weight: float | Sequence[float] = (0.0, 0.1, 1.0)
     m_step: MStep = "em"
     features_: Annotated[DiscreteFeatures, "p values"] = attribute()
     parameters_: Annotated[LDSNetwork, "d p sizes values u"] = attribute()
@@ -250,6 +267,9 @@ class LDSMixture(JointClassifier):
     label_vectors_: Annotated[Codes, "u d", CODES] = attribute()
     smoothing_: Annotated[float, Between(0.0)] = attribute()
     rounds_: tuple[float, ...] = attribute()
+    unlabelled_weight_: Annotated[float, Between(0.0), SOMETIMES] = attribute()
+
+    unlabelled_rows: ClassVar[str] = "unlabelled_weight_ says how much they count"
 
     # Asking
 
@@ -274,7 +294,9 @@ class LDSMixture(JointClassifier):
         names = getattr(self, "feature_names_in_", None)
         j = feature_position(feature, names, self.n_features_in_)
         network, space = self.parameters_, self.label_space_
-        weights = self._mean_weights()
+        # averages over the training rows
+        share = network.vector_weights / network.vector_weights.sum()
+        weights = np.einsum("u,ukj->kj", share, network.theta)
         if labels is not None:
             codes = space.encode(np.asarray(labels, dtype=object).reshape(1, -1))
             if (codes == MISSING).any():
@@ -284,8 +306,13 @@ class LDSMixture(JointClassifier):
             place = int(network.seen_positions(codes)[0])
             weights = network.fallback if place < 0 else network.theta[place]
         values = [tuple(map(str, each.tolist())) for each in space.classes]
-        prob = self._state_prob()
-        tables = self._tables(j)
+        states = network.sets.states(network.vectors)
+        n_states, columns = network.sets.n_states, network.columns.of(j)
+        prob = tuple(
+            np.bincount(own, share, minlength=most).astype(np.float64)
+            for own, most in zip(states.T, n_states, strict=True)
+        )
+        tables = tuple(network.phi[k, :own, columns] for k, own in enumerate(n_states))
         return FeatureDrivers(
             feature=f"feature {j}" if names is None else str(names[j]),
             values=self.features_.value_names(j),
@@ -304,38 +331,18 @@ class LDSMixture(JointClassifier):
             state_prob=prob,
         )
 
-    def _mean_weights(self) -> Array:
-        """Mixture weights (d, p), averaged over the training rows."""
-        network = self.parameters_
-        share = network.vector_weights / network.vector_weights.sum()
-        return np.asarray(np.einsum("u,ukj->kj", share, network.theta))
-
-    def _state_prob(self) -> tuple[Array, ...]:
-        """How frequent each state of each set is in the training rows, d arrays (S_k,)."""
-        network = self.parameters_
-        states = network.sets.states(network.vectors)
-        share = network.vector_weights / network.vector_weights.sum()
-        return tuple(
-            np.bincount(own, share, minlength=n_states).astype(np.float64)
-            for own, n_states in zip(states.T, network.sets.n_states, strict=True)
-        )
-
-    def _tables(self, j: int) -> tuple[Array, ...]:
-        """Probabilities of the values of feature j in the states of each set, d arrays (S_k, V)."""
-        network = self.parameters_
-        n_states = network.sets.n_states
-        return tuple(network.phi[k, :own, network.columns.of(j)] for k, own in enumerate(n_states))
-
     # Learning
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_bins(self.bins)
         parameters.checked_grid("smoothing", self.smoothing)
+        for value in np.atleast_1d(np.asarray(self.unlabelled_weight, dtype=object)):
+            parameters.check_positive("unlabelled_weight", value, or_zero=True)
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
-        data = completed_by_chain(data, self._seed(), self.n_jobs)
+        given, data = data, completed_by_chain(data, self._seed(), self.n_jobs)
         n_vectors, n_features = len(np.unique(data.codes, axis=0)), data.X.shape[1]
         if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
             raise ValueError(
@@ -365,11 +372,35 @@ class LDSMixture(JointClassifier):
             n_jobs=self.n_jobs,
             verbose=bool(self.verbose),
         )
-        self.smoothing_ = self._choose_smoothing(data, structure, options)
+        without = given.take((given.codes == MISSING).all(axis=1) & (given.row_weights > 0))
+
+        def chosen(name: str, grid: Sequence[Any]) -> float:
+            """Choose an option on rows held out."""
+            if len(grid) == 1:
+                return float(grid[0])
+            distinct = distinct_rows(data, self._seed())
+            each = [options._replace(**{name: value}) for value in grid]
+            return choose_smoothing(
+                grid,
+                distinct.row_weights,
+                int(self.n_folds),
+                learning.options_scorer(self._rows(distinct, without), structure, each),
+                original_rows(distinct)[1],
+                careful=name == "share",
+                verbose=bool(self.verbose),
+            )
+
+        self.smoothing_ = chosen("smoothing", smoothing_grid(self.smoothing, data))
+        options = options._replace(smoothing=self.smoothing_)
+        if without.n_rows:
+            self.unlabelled_weight_ = chosen(
+                "share", np.atleast_1d(self.unlabelled_weight).tolist()
+            )
+            options = options._replace(share=self.unlabelled_weight_)
         network, traces, self.rounds_ = learning.learn_network(
-            self._rows(data),
+            self._rows(data, without),
             structure,
-            options._replace(smoothing=self.smoothing_),
+            options,
             criterion=self.criterion,
             max_rounds=int(self.max_rounds),
         )
@@ -379,26 +410,12 @@ class LDSMixture(JointClassifier):
         self.label_vectors_ = network.vectors
         self.n_iter_ = max((len(trace) - 1 for trace in traces), default=0)
 
-    def _rows(self, data: TrainingData) -> learning.TrainingRows:
-        """Labels and features in codes."""
-        return learning.TrainingRows(
-            data.codes,
-            data.cardinalities,
-            self.features_.codes(data.X),
-            self.features_.columns,
-            data.row_weights,
-        )
-
-    def _choose_smoothing(
-        self, data: TrainingData, structure: learning.StructureLearner, options: learning.EMOptions
-    ) -> float:
-        grid = parameters.checked_grid("smoothing", self.smoothing)
-        if len(grid) == 1:
-            return grid[0]
-        rows = self._rows(distinct_rows(data, self._seed()))
-        scorer = learning.smoothing_scorer(rows, structure, options, grid)
-        verbose = bool(self.verbose)
-        return choose_smoothing(grid, rows.weight, int(self.n_folds), scorer, verbose=verbose)
+    def _rows(self, data: TrainingData, without: TrainingData) -> learning.TrainingRows:
+        """Labels and features in codes; of rows without labels, features."""
+        codes, columns = self.features_.codes, self.features_.columns
+        unlabelled = codes(without.X), without.row_weights
+        own = data.codes, data.cardinalities, codes(data.X), columns, data.row_weights
+        return learning.TrainingRows(*own, unlabelled)
 
     def _joint(self, X: Any) -> Joint:
         return LDSPosterior(
