@@ -112,14 +112,6 @@ def test_forests_use_the_labels_and_are_never_certain(rng):
         assert np.isfinite(joint.log_prob([0, 1])).all()
 
 
-def test_a_second_fit_forgets_the_first(rng):
-    data = draw(rng)
-    model = CTBN(estimator=GaussianNB(), cv=2, random_state=0).fit(data.X, data.codes)
-    assert hasattr(model, "estimator_scores_")
-    model.set_params(estimator=None).fit(data.X, data.codes)
-    assert not hasattr(model, "estimator_scores_")
-
-
 def test_a_single_row_has_scores(rng):
     model = CTBN(estimator=GaussianNB()).fit(np.ones((2, 2)), np.array([[0, 1], [0, 1]]))
     np.testing.assert_array_equal(model.predict(np.ones((1, 2))), [[0, 1]])

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.learn import linear
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
@@ -18,8 +17,8 @@ from tests.models.oracle import Unsmoothed
 SIZES = (2, 3, 2, 4, 2)
 
 
-def learner(grid=(1.0,), tol=1e-9, max_iter=3000, n_jobs=1):
-    return LinearLearner(np.asarray(grid), tol, max_iter, n_jobs, verbose=False)
+def learner(grid=(1.0,), tol=1e-9, max_iter=3000, n_jobs=1, **options):
+    return LinearLearner(np.asarray(grid), tol, max_iter, n_jobs, verbose=False, **options)
 
 
 def reference(C=1.0):
@@ -120,11 +119,6 @@ def test_a_learner_may_see_other_data_and_folds(rng):
         np.testing.assert_array_equal(again.choice, fresh.choice)
 
 
-def test_no_groups_have_no_scores(rng):
-    data = make_data(rng)
-    assert learner().on(data).cross_validate([], random_folds(data, 2, 0), keep, "") == []
-
-
 def test_values_absent_from_a_group_equal_the_estimators(rng):
     data = make_data(rng, sizes=(2, 3, 4))
     codes = data.codes.copy()
@@ -158,25 +152,23 @@ def test_each_target_gets_the_c_that_was_chosen(rng):
 
 
 @pytest.mark.parametrize("narrowest", [1, 4])
-def test_batches_of_any_size_give_the_same_answers(rng, monkeypatch, narrowest):
+def test_batches_of_any_size_give_the_same_answers(rng, narrowest):
     data = make_data(rng, sizes=(2,) * 7 + (3,) * 3, missing=0.1)
     folds = random_folds(data, 3, seed=0)
     groups = [RowGroup(None, np.arange(10)), RowGroup(np.arange(50), np.arange(1, 9))]
     choices = [np.zeros(len(group.targets), dtype=np.intp) for group in groups]
     wide = learner((1.0, 0.1)).on(data)
-    scores = wide.cross_validate(groups, folds, keep, "")
-    tables = wide.fit(groups, choices).log_prob(data.X)
-    monkeypatch.setattr(linear, "_BATCH", (1, narrowest, 1 << 21))
-    narrow = learner((1.0, 0.1)).on(data)
-    for one, two in zip(scores, narrow.cross_validate(groups, folds, keep, ""), strict=True):
+    narrow = learner((1.0, 0.1), batch=(1, narrowest, 1 << 21)).on(data)
+    scores, others = (own.cross_validate(groups, folds, keep, "") for own in (wide, narrow))
+    for one, two in zip(scores, others, strict=True):
         np.testing.assert_allclose(one.total, two.total, atol=1e-6)
         np.testing.assert_array_equal(one.choice, two.choice)
-    for one, two in zip(tables, narrow.fit(groups, choices).log_prob(data.X), strict=True):
+    tables = (own.fit(groups, choices).log_prob(data.X) for own in (wide, narrow))
+    for one, two in zip(*tables, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
 
 
-def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
-    monkeypatch.setattr(linear, "_BATCH", (1, 2, 1 << 21))
+def test_any_number_of_threads_gives_the_same_bits(rng):
     data = make_data(rng, sizes=(2,) * 8 + (3,) * 2)
     folds = random_folds(data, 3, seed=0)
     groups = [RowGroup(np.flatnonzero(data.codes[:, j] == 1), np.arange(5)) for j in range(5, 10)]
@@ -184,7 +176,7 @@ def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
     choices = [np.zeros(5, dtype=np.intp)] * 5
     found = []
     for n_jobs in (1, 2):
-        model = learner((0.1, 1.0), tol=1e-2, n_jobs=n_jobs).on(data)
+        model = learner((0.1, 1.0), tol=1e-2, n_jobs=n_jobs, batch=(1, 2, 1 << 21)).on(data)
         alone = model.cross_validate(everything, folds, keep, "")
         pairs = model.cross_validate(groups, folds, keep, "")
         tables = model.fit(groups, choices).log_prob(data.X)
@@ -195,19 +187,17 @@ def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
 
 def test_groups_come_back_in_their_order_whatever_their_sizes(rng):
     data = make_data(rng, sizes=(2, 2, 2))
-    folds = random_folds(data, 2, seed=0)
+    learning, folds = learner().on(data), random_folds(data, 2, seed=0)
+
+    def sizes(group, scores):
+        return len(group.rows), scores.total.shape[0]
+
     groups = [RowGroup(np.arange(n), np.array([0])) for n in (20, 100, 50)]
-    found = (
-        learner()
-        .on(data)
-        .cross_validate(
-            groups, folds, lambda group, scores: (len(group.rows), scores.total.shape[0]), ""
-        )
-    )
-    assert found == [(20, 1), (100, 1), (50, 1)]
+    assert learning.cross_validate(groups, folds, sizes, "") == [(20, 1), (100, 1), (50, 1)]
+    assert learning.cross_validate([], folds, sizes, "") == []
 
 
-def test_unfinished_regressions_are_reported_once(rng):
+def test_unfinished_regressions_are_reported_once_and_finished_ones_never(rng):
     data = make_data(rng, sizes=(2, 2))
     folds = random_folds(data, 2, seed=0)
     group = RowGroup(None, np.arange(2))
@@ -217,16 +207,12 @@ def test_unfinished_regressions_are_reported_once(rng):
     assert len(w) == 1
     with pytest.warns(ConvergenceWarning, match="2 regressions .* raise max_iter"):
         hasty.fit([group], [np.zeros(2, dtype=np.intp)])
-
-
-def test_finished_regressions_are_not_reported(rng):
-    data = make_data(rng, sizes=(2, 3))
-    group = RowGroup(None, np.arange(2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        learner(tol=1e-4).on(data).cross_validate([group], random_folds(data, 2, 0), keep, "")
+        learner(tol=1e-4).on(data).cross_validate([group], folds, keep, "")
 
 
 def test_a_choice_is_needed_where_there_is_more_than_one_c():
     assert not learner((1.0,)).needs_choice
     assert learner((1.0, 2.0)).needs_choice
+    np.testing.assert_array_equal(learner((0.1, 1.0)).deviations, [0.0, 0.1, 1.0])

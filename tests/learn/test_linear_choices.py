@@ -189,10 +189,6 @@ def test_paths_handed_on_are_where_other_groups_may_start(rng):
     np.testing.assert_array_equal(warm.choice, cold.choice)
 
 
-def test_deviations_have_a_grid_of_their_own_that_begins_with_none():
-    np.testing.assert_array_equal(learner((0.1, 1.0)).deviations, [0.0, 0.1, 1.0])
-
-
 @pytest.mark.parametrize("constant", [False, True])
 def test_constant_deviations_are_slope_and_intercept_alone(rng, constant):
     data = make_data(rng, sizes=(2, 2, 3))

@@ -64,21 +64,6 @@ def test_held_out_scores_and_choices_equal_a_plain_loop(rng, store, weight, n_cl
     assert found.coef is None
 
 
-def test_every_point_of_the_grid_equals_the_loop(rng):
-    X = rng.normal(size=(80, 4))
-    targets = logistic_targets(rng, X, 2)
-    folds = np.arange(80) % 4
-    found = held_out_path(Design.of(X).block(), Tasks(targets, 2), GRID, folds, 4, TIGHT)
-    for g, C in enumerate(GRID):
-        alone = held_out_path(
-            Design.of(X).block(), Tasks(targets, 2), GRID[g : g + 1], folds, 4, TIGHT
-        )
-        for task in range(2):
-            expected = loop(X, targets[task], [C], folds, 4)[0]
-            np.testing.assert_allclose(alone.log_prob[0, task], expected, atol=1e-7)
-            np.testing.assert_allclose(found.log_prob[g, task], expected, atol=1e-7)
-
-
 # ------------------------------------------------------------------------------ starts
 
 

@@ -168,9 +168,18 @@ class EM:
         """Logarithms (n, M) of pi_k(x) P_k(y | x) at the rows' own labels."""
         return log_terms(self.space, mixture, self.data, self.n_jobs)
 
-    def run(self, mixture: Experts, max_iter: int, advance: Advance = lambda: None) -> Ascent:
-        """Iterate until F rises no more; drop experts that are left without rows."""
-        weight, solver = self.data.row_weights, LBFGS(self.tol, _STEPS)
+    def run(
+        self,
+        mixture: Experts,
+        max_iter: int,
+        advance: Advance = lambda: None,
+        steps: int = _STEPS,
+    ) -> Ascent:
+        """Iterate until F rises no more; drop experts that are left without rows.
+
+        M-steps end after so many steps of their solver.
+        """
+        weight, solver = self.data.row_weights, LBFGS(self.tol, steps)
         values: list[float] = []
         last = mixture
         for iteration in range(max_iter + 1):
