@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.learn.conditional import (
-    Folds,
-    TrainingData,
-    distinct_rows,
-    given_folds,
-    random_folds,
-)
+from colabel.learn.conditional import Folds, TrainingData, distinct_rows, given_folds, random_folds
 
 
 def data_of(X, codes, weight=None):

@@ -59,10 +59,9 @@ def test_coordinates_keep_scores(rng, store, weighted, make, n_extra):
     joined = X if extra is None else np.hstack([X, extra])
     for kind in ("whole", "block", "some rows", "few rows", "balanced"):
         rows = {"some rows": np.arange(1, n_rows, 2), "few rows": np.arange(7)}.get(kind)
-        design = {
-            "whole": lambda: whole,
-            "balanced": whole.balanced,
-        }.get(kind, lambda rows=rows: whole.block(rows))()
+        design = {"whole": lambda: whole, "balanced": whole.balanced}.get(
+            kind, lambda rows=rows: whole.block(rows)
+        )()
         coef = rng.normal(size=(2, 3, X.shape[1] + n_extra + 1))
         inner = design.to_basis(coef)
         assert inner.shape == (2, 3, design.n_coordinates), kind

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
+from tests.asserts import assert_each_close, assert_each_equal
 from tests.models.oracle import Unsmoothed
 
 SIZES = (2, 3, 2, 4, 2)
@@ -67,17 +68,23 @@ def test_held_out_scores_equal_those_of_an_estimator(rng, weighted, missing):
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_fitted_probabilities_equal_those_of_an_estimator(rng, store, weighted):
+    """Each with the C that was chosen for it."""
     data = make_data(rng, weighted=weighted, missing=0.1)
     data = TrainingData(store(data.X), data.codes, data.cardinalities, data.weight)
-    groups = make_groups(data)
-    choices = [np.zeros(len(group.targets), dtype=np.intp) for group in groups]
+    groups, grid = make_groups(data), (0.01, 1.0, 10.0)
+    choices = [rng.integers(0, 3, len(group.targets)) for group in groups]
     X = store(rng.normal(size=(30, 4)))
-    ours = learner().on(data).fit(groups, choices).log_prob(X)
-    theirs = reference().on(data).fit(groups, choices).log_prob(X)
+    models = learner(grid).on(data).fit(groups, choices)
+    ours = models.log_prob(X)
     targets = np.concatenate([group.targets for group in groups])
     assert [table.shape for table in ours] == [(30, SIZES[target]) for target in targets]
-    for found, expected in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    shapes = [(1 if SIZES[target] == 2 else SIZES[target], 5) for target in targets]
+    assert [coef.shape for coef in models.coef] == shapes
+    assert models.n_iter > 1
+    zeros = [np.zeros_like(choice) for choice in choices]
+    theirs = [reference(C).on(data).fit(groups, zeros).log_prob(X) for C in grid]
+    for at, choice in enumerate(np.concatenate(choices)):
+        np.testing.assert_allclose(ours[at], theirs[choice][at], atol=1e-6)
 
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "csr"])
@@ -102,8 +109,7 @@ def test_extra_features_equal_those_of_an_estimator(rng, store, some):
     ):
         np.testing.assert_allclose(found.total, expected.total, atol=1e-5)
     models = ours.fit(groups, choices), theirs.fit(groups, choices)
-    for found, expected in zip(*(m.log_prob(data.X, extra) for m in models), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert_each_close(*(m.log_prob(data.X, extra) for m in models), atol=1e-6)
 
 
 def test_a_learner_may_see_other_data_and_folds(rng):
@@ -135,22 +141,6 @@ def test_values_absent_from_a_group_equal_the_estimators(rng):
     np.testing.assert_allclose(ours[1], theirs[1], atol=1e-9)
 
 
-def test_each_target_gets_the_c_that_was_chosen(rng):
-    data = make_data(rng)
-    grid = (0.01, 1.0, 10.0)
-    group = RowGroup(None, np.arange(5))
-    choice = np.array([2, 0, 1, 1, 0])
-    models = learner(grid).on(data).fit([group], [choice])
-    log_prob = models.log_prob(data.X)
-    for label in range(5):
-        alone = RowGroup(None, np.array([label]))
-        zero = [np.zeros(1, dtype=np.intp)]
-        expected = reference(grid[choice[label]]).on(data).fit([alone], zero).log_prob(data.X)[0]
-        np.testing.assert_allclose(log_prob[label], expected, atol=1e-6)
-    assert [coef.shape for coef in models.coef] == [(1 if k == 2 else k, 5) for k in SIZES]
-    assert models.n_iter > 1
-
-
 @pytest.mark.parametrize("narrowest", [1, 4])
 def test_batches_of_any_size_give_the_same_answers(rng, narrowest):
     data = make_data(rng, sizes=(2,) * 7 + (3,) * 3, missing=0.1)
@@ -164,8 +154,7 @@ def test_batches_of_any_size_give_the_same_answers(rng, narrowest):
         np.testing.assert_allclose(one.total, two.total, atol=1e-6)
         np.testing.assert_array_equal(one.choice, two.choice)
     tables = (own.fit(groups, choices).log_prob(data.X) for own in (wide, narrow))
-    for one, two in zip(*tables, strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-6)
+    assert_each_close(*tables, atol=1e-6)
 
 
 def test_any_number_of_threads_gives_the_same_bits(rng):
@@ -181,8 +170,7 @@ def test_any_number_of_threads_gives_the_same_bits(rng):
         pairs = model.cross_validate(groups, folds, keep, "")
         tables = model.fit(groups, choices).log_prob(data.X)
         found.append([*(s.total for s in alone + pairs), *tables])
-    for one, two in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, two)
+    assert_each_equal(*found)
 
 
 def test_groups_come_back_in_their_order_whatever_their_sizes(rng):

@@ -13,10 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import colabel
-from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, KernelFeatures
+from colabel import CTBN, BinaryRelevance, ConformalSets, KernelFeatures
 from colabel.decide import CalibrationScores, Nonconformity
-from colabel.tables.model_names import MODEL_NAMES
 
 QUICK = {"C": 1.0, "random_state": 0}
 
@@ -115,15 +113,15 @@ def test_answers_do_not_depend_on_the_rows_beside(rng):
     np.testing.assert_array_equal(again.predict_sets(X).codes, alone.predict_sets(X).codes)
 
 
-def test_rows_of_many_chunks_are_joined(rng, monkeypatch):
+def test_rows_of_many_chunks_are_joined(rng, request):
     X, Y = make_data(rng, 120)
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
-    whole = model.predict_sets(X)
-    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
+    whole, values = model.predict_sets(X), model.p_values(X, Y)
+    request.getfixturevalue("few_rows_at_once")
     parts = model.predict_sets(X)
     np.testing.assert_array_equal(parts.rows, whole.rows)
     np.testing.assert_array_equal(parts.codes, whole.codes)
-    np.testing.assert_allclose(model.p_values(X, Y), model.p_values(X, Y))
+    np.testing.assert_allclose(model.p_values(X, Y), values)
 
 
 def test_a_pipeline_and_class_variables_inside(rng):
@@ -178,23 +176,6 @@ def test_what_cannot_be_done_is_said(rng):
             model.predict_sets(X, coverage=coverage)
     with pytest.raises(ValueError, match="per='set' must be one of 'row', 'label'"):
         model.predict_labels(X, per="set")
-
-
-@pytest.mark.parametrize("inner", [CTBN(**QUICK), JointForest(20, random_state=0)])
-@pytest.mark.parametrize("cv", [0.3, 2])
-def test_saved_and_loaded(rng, tmp_path, inner, cv):
-    X, Y = make_data(rng, 100)
-    model = ConformalSets(inner, cv=cv, random_state=0).fit(X, Y)
-    colabel.save(model, tmp_path / "m.colabel")
-    loaded = colabel.load(tmp_path / "m.colabel")
-    np.testing.assert_array_equal(loaded.predict_sets(X).codes, model.predict_sets(X).codes)
-    np.testing.assert_array_equal(loaded.predict_labels(X), model.predict_labels(X))
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-
-
-def test_it_is_no_model_by_name():
-    assert "conformal" not in MODEL_NAMES
-    assert "conformalsets" not in MODEL_NAMES
 
 
 def test_scores_in_order():

@@ -17,10 +17,7 @@ N_TRAIN, N_TEST = 120, 300
 # What chance moves the share of right rows by, between fits that differ in their folds.
 NOISE = 0.12
 # Which warnings tell the user that units are at fault, or that nothing was learned.
-ABOUT_UNITS = (
-    "alone decides which rows",
-    "Scale the features",
-)
+ABOUT_UNITS = ("alone decides which rows", "Scale the features")
 
 
 def column(scale):

@@ -10,13 +10,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import colabel
-from colabel import (
-    BinaryRelevance,
-    BoostedFeatures,
-    ForestFeatures,
-    KernelFeatures,
-    SplineFeatures,
-)
+from colabel import BinaryRelevance, BoostedFeatures, ForestFeatures, KernelFeatures, SplineFeatures
 from colabel.preprocess import FeatureBins
 
 TRANSFORMERS = [

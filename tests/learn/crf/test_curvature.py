@@ -16,12 +16,7 @@ from colabel.learn.crf.curvature import (
     curvature_blocks,
     tune,
 )
-from colabel.learn.crf.pseudo_likelihood import (
-    FieldLayout,
-    Parameters,
-    PseudoLikelihood,
-    all_pairs,
-)
+from colabel.learn.crf.pseudo_likelihood import FieldLayout, Parameters, PseudoLikelihood, all_pairs
 from tests.learn.crf.conftest import flat, like, make_data, make_parameters, whole_penalty, zeros
 
 

@@ -9,11 +9,7 @@ from scipy.optimize import approx_fprime
 from colabel.labels import all_vectors
 from colabel.learn.crf.curvature import StateLikelihood
 from colabel.learn.crf.learner import held_out_score, mode_is_true
-from colabel.learn.crf.pseudo_likelihood import (
-    FieldLayout,
-    PseudoLikelihood,
-    all_pairs,
-)
+from colabel.learn.crf.pseudo_likelihood import FieldLayout, PseudoLikelihood, all_pairs
 from tests.learn.crf.conftest import dense_rows, flat, like, make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
 

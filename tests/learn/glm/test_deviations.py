@@ -9,14 +9,7 @@ from scipy.optimize import minimize
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm.losses import loss_for
 from colabel.learn.glm.path import best_points
-from tests.learn.glm.oracle import (
-    TIGHT,
-    Tasks,
-    block_of,
-    fit_tasks,
-    held_out_path,
-    softmax_targets,
-)
+from tests.learn.glm.oracle import TIGHT, Tasks, block_of, fit_tasks, held_out_path, softmax_targets
 from tests.learn.glm.shapes import weights
 
 WEAK = 1.0 / 2.5**2  # half a nat for a log-odds ratio of 2.5

@@ -10,6 +10,7 @@ from scipy.special import log_expit, log_softmax
 
 from colabel.core.exponential import log_one_plus
 from colabel.learn.glm.losses import Loss, loss_for, move_and_decay
+from tests.asserts import assert_each_close
 
 LOSSES = {"logistic": Loss(1), "softmax3": Loss(3), "softmax5": Loss(5)}
 
@@ -132,8 +133,7 @@ def test_a_step_equals_the_loss_at_the_moved_scores(rng, loss, weight):
     change, length = rng.normal(size=scores.shape), np.array([0.0, 0.5, -2.0])
     stepped = at(loss, scores, targets, weight, change, length)
     direct = at(loss, scores + length[:, None, None] * change, targets, weight)
-    for part, expected in zip(stepped, direct, strict=True):
-        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-14)
+    assert_each_close(stepped, direct, rtol=1e-12, atol=1e-14)
 
 
 def test_extreme_scores_are_finite_and_right(loss, weight):

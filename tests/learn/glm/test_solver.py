@@ -67,54 +67,29 @@ def centred(coef):
 # ------------------------------------------------------------------ against scikit-learn
 
 
-def test_logistic_tasks_equal_scikit_learn(rng, store, weighted):
-    X = features(rng, 120, 6)
-    weight = weights(rng, 120, weighted)
-    C = np.array([0.01, 0.3, 1.0, 20.0])
-    problem = Problem(logistic_targets(rng, X, 4), 1 / C)
-    found = solve(Design.of(store(X), weight).block(), Loss(1), problem)
-    for task in range(4):
-        expected = sklearn_coef(X, problem.targets[task], C[task], weight)
-        np.testing.assert_allclose(found.coef[task], expected, rtol=1e-6, atol=1e-7)
-    assert_optimal(X, problem, found, weight)
-
-
-def test_every_task_has_its_own_rows(rng, store, weighted):
-    X = features(rng, 150, 5)
-    weight = weights(rng, 150, weighted)
-    targets = logistic_targets(rng, X, 4)
-    targets[rng.random(targets.shape) < 0.4] = -1
-    targets[:, :2] = [0, 1]
-    if weight is not None:
-        weight[:2] = 1.0
-    found = solve(Design.of(store(X), weight).block(), Loss(1), Problem(targets, np.full(4, 0.5)))
-    for task in range(4):
-        expected = sklearn_coef(X, targets[task], 2.0, weight)
-        np.testing.assert_allclose(found.coef[task], expected, rtol=1e-6, atol=1e-7)
-    scores = np.stack([scores_of(X, coef) for coef in found.coef])
-    np.testing.assert_allclose(found.scores, scores, atol=1e-9)  # rows outside too
-
-
-@pytest.mark.parametrize("n_classes", [3, 4, 5])
-def test_softmax_tasks_equal_scikit_learn(rng, store, weighted, n_classes):
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_tasks_equal_scikit_learn(rng, store, weighted, n_classes, missing):
+    """Each task with a penalty and with rows of its own."""
     X = features(rng, 150, 4)
     weight = weights(rng, 150, weighted)
     if weight is not None:
         weight[:n_classes] = 1.0  # every class has weight
-    targets = softmax_targets(rng, X, 3, n_classes)
-    targets[rng.random(targets.shape) < 0.2] = -1
+    C = np.array([0.01, 0.3, 1.0, 20.0])
+    targets = targets_of(rng, X, 4, n_classes)
+    targets[rng.random(targets.shape) < missing] = -1
     targets[:, :n_classes] = np.arange(n_classes)
-    C = np.array([0.05, 1.0, 5.0])
-    problem = Problem(targets, 1 / C)
-    found = solve(Design.of(store(X), weight).block(), Loss(n_classes), problem)
-    for task in range(3):
+    problem, loss = Problem(targets, 1 / C), loss_for(n_classes)
+    found = solve(Design.of(store(X), weight).block(), loss, problem)
+    for task in range(4):
         expected = sklearn_coef(X, targets[task], C[task], weight)
         both = centred(found.coef[task]), centred(expected)
         np.testing.assert_allclose(*both, rtol=1e-5, atol=1e-6)
-        # the penalty alone already centres the features' coefficients
-        np.testing.assert_allclose(found.coef[task, :, :-1].mean(axis=0), 0, atol=1e-6)
+        if n_classes > 2:  # the penalty alone already centres the features' coefficients
+            np.testing.assert_allclose(found.coef[task, :, :-1].mean(axis=0), 0, atol=1e-6)
+        scores = scores_of(X, expected)  # of rows outside too
         np.testing.assert_allclose(
-            probabilities(found.scores[task]), probabilities(scores_of(X, expected)), atol=1e-7
+            probabilities(found.scores[task]), probabilities(scores), atol=1e-6
         )
     assert_optimal(X, problem, found, weight)
 
@@ -256,21 +231,24 @@ def test_offsets_are_a_fixed_part_of_the_scores(rng, store, weighted):
     assert_optimal(X, problem, found, weight)
 
 
-def test_tasks_use_the_extra_features_they_are_allowed(rng, store, weighted):
-    X, extra = features(rng, 150, 4), (rng.random((150, 3)) < 0.4).astype(float)
-    weight = weights(rng, 150, weighted)
+@pytest.mark.parametrize("shape", [(150, 4), (20, 60)], ids=["many rows", "few rows"])
+def test_tasks_use_the_extra_features_they_are_allowed(rng, store, weighted, shape):
+    X, extra = features(rng, *shape), (rng.random((shape[0], 3)) < 0.4).astype(float)
+    weight = weights(rng, shape[0], weighted)
+    if weight is not None:
+        weight[:2] = 1.0
     targets = logistic_targets(rng, np.hstack([X, extra]), 4)
     allowed = np.array([[1, 1, 1], [0, 1, 0], [0, 0, 0], [1, 0, 1]], dtype=bool)
     problem = Problem(targets, np.full(4, 0.5), allowed=allowed)
     design = Design.of(store(X), weight, extra)
-    assert (design.n_rows, design.n_extra) == (150, 3)
+    assert (design.n_rows, design.n_extra) == (shape[0], 3)
     found = solve(design.block(), Loss(1), problem)
     assert found.solution.converged.all()
     for task in range(4):
-        columns = np.append(np.ones(4, dtype=bool), allowed[task])
-        expected = sklearn_coef(np.hstack([X, extra])[:, columns], targets[task], 2.0, weight)
-        kept = np.append(columns, True)
-        np.testing.assert_allclose(found.coef[task][:, kept], expected, rtol=1e-6, atol=1e-7)
+        kept = np.concatenate([np.ones(shape[1], dtype=bool), allowed[task], [True]])
+        columns = np.hstack([X, extra])[:, kept[:-1]]
+        expected = sklearn_coef(columns, targets[task], 2.0, weight)
+        np.testing.assert_allclose(found.coef[task][:, kept], expected, rtol=1e-5, atol=1e-6)
         assert (found.coef[task][:, ~kept] == 0.0).all()
 
 
@@ -287,15 +265,6 @@ def test_forbidden_features_stay_zero_from_any_start(rng, store):
     assert (found.coef[0, :, 5] != 0.0).all()
     scores = scores_of(np.hstack([X, extra]), found.coef[0])
     np.testing.assert_allclose(found.scores[0], scores, atol=1e-9)
-
-
-def test_few_rows_with_extra_features_equal_scikit_learn(rng, store):
-    X, extra = features(rng, 20, 60), rng.normal(size=(20, 3))
-    targets = logistic_targets(rng, X, 1)
-    problem = Problem(targets, np.array([1.0]), allowed=np.array([[True, False, True]]))
-    found = solve(Design.of(store(X), None, extra).block(), Loss(1), problem)
-    expected = sklearn_coef(np.hstack([X, extra[:, [0, 2]]]), targets[0], 1.0)
-    np.testing.assert_allclose(np.delete(found.coef[0], 61, axis=1), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_extra", [0, 2])

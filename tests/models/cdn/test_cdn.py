@@ -82,29 +82,18 @@ def test_labels_as_minus_and_plus_one(coupled):
     assert np.abs(as_zeros.label_weights_).sum() < np.abs(model.label_weights_).sum()
 
 
+@pytest.mark.parametrize("coding", ["0/1", "-1/+1"])
 @pytest.mark.parametrize("fixture", ["coupled", "several"])
-def test_the_coding_of_labels_for_any_classifier(fixture, request):
+def test_linear_and_estimator_conditionals_agree(fixture, coding, request, rng):
     X, Y = request.getfixturevalue(fixture)
-    ours = CDN(C=0.1, tol=1e-9, label_coding="-1/+1", random_state=0).fit(X, Y)
+    options = {"label_coding": coding, "random_state": 0}
+    ours = CDN(C=0.1, tol=1e-9, **options).fit(X, Y)
     base = Unsmoothed(C=0.1, tol=1e-10, max_iter=2000)
-    theirs = CDN(estimator=base, stack=False, label_coding="-1/+1", random_state=0).fit(X, Y)
-    codes = np.ascontiguousarray(Y[None], dtype=np.int32)
-    mine, other = ours.joint(X).conditionals, theirs.joint(X).conditionals
+    theirs = CDN(estimator=base, stack=False, **options).fit(X, Y)
+    mine, other = ours.joint(X[:20]).conditionals, theirs.joint(X[:20]).conditionals
+    codes = np.stack([rng.integers(0, k, size=(3, 20)) for k in mine.cardinalities], axis=-1)
     for i in range(Y.shape[1]):
         np.testing.assert_allclose(mine.log_prob(codes, i), other.log_prob(codes, i), atol=1e-3)
-
-
-@pytest.mark.parametrize("fixture", ["coupled", "several"])
-def test_linear_and_estimator_conditionals_agree(fixture, request):
-    X, Y = request.getfixturevalue(fixture)
-    ours = CDN(C=1.0, tol=1e-9, random_state=0, n_sweeps=4000).fit(X, Y)
-    base = Unsmoothed(C=1.0, tol=1e-10, max_iter=2000)
-    theirs = CDN(estimator=base, stack=False, random_state=0, n_sweeps=20).fit(X, Y)
-    linear, other = ours.joint(X[:20]).conditionals, theirs.joint(X[:20]).conditionals
-    rng = np.random.default_rng(0)
-    labels = np.stack([rng.integers(0, k, size=(3, 20)) for k in linear.cardinalities], axis=-1)
-    for i in range(labels.shape[2]):
-        np.testing.assert_allclose(linear.log_prob(labels, i), other.log_prob(labels, i), atol=1e-3)
 
 
 def test_a_value_of_weight_zero_keeps_a_small_probability(several):
@@ -180,7 +169,7 @@ def test_any_probabilistic_classifier(coupled, several, estimator, stack):
         model.set_params(stack=stack).fit(X, Y)
         joint = model.joint(X[:10])
         assert isinstance(joint, DependencyNetwork)
-        assert np.isfinite(joint.log_prob(Y[:10])).all()
+        assert joint.log_prob(Y[:10]).mean() > -np.log(Y.max(axis=0) + 1).sum() - 3
         first = model.predict(X[:10])
         np.testing.assert_array_equal(first, model.predict(X[:10]))
         np.testing.assert_array_equal(first[3:5], model.predict(X[3:5]))
@@ -224,12 +213,6 @@ def test_svm_has_no_probabilities_and_says_so(coupled):
         model.set_params(decision="hamming").predict(X[:3])
     calibrated = CDN(estimator=CalibratedClassifierCV(LinearSVC()), n_sweeps=5, burn_in=2)
     assert calibrated.fit(X, Y).predict_proba(X[:3]).shape == (3, 4)
-
-
-# -------------------------------------------------------------------------------------- errors
-
-
-# ------------------------------------------------------------------------------------ contract
 
 
 def test_row_keys_see_content_only():

@@ -24,6 +24,7 @@ from colabel import (
     MLkNN,
     PairwiseCRF,
     feature_evidence,
+    joint_of,
 )
 from colabel.models.evidence.evidence import shapley_values
 
@@ -113,8 +114,6 @@ def test_shapley_values_sum_to_the_log_odds(rows, model):
     odds = np.log(found.prob / (1 - found.prob))
     np.testing.assert_allclose(alone, odds, rtol=1e-6)
     np.testing.assert_allclose(model.predict_proba(X[[5]])[0], found.prob, rtol=1e-9)
-    from colabel import joint_of
-
     joint = joint_of(model, X[[5]])
     answer = joint.mode()[0]
     for i in range(3):
@@ -273,13 +272,8 @@ def test_for_people(rows):
 )
 def test_wrong_use_is_told(rows, options, words):
     X, Y = rows
-    model = BinaryRelevance(C=1.0).fit(X, Y)
     with pytest.raises((ValueError, KeyError), match=words):
-        feature_evidence(model, X, **options)
-
-
-def test_models_that_cannot_are_told(rows):
-    X, Y = rows
+        feature_evidence(BinaryRelevance(C=1.0).fit(X, Y), X, **options)
     with pytest.raises(ValueError, match="JointForest has no log-odds that are linear"):
         feature_evidence(JointForest(n_estimators=5).fit(X, Y), X, method="linear")
     with pytest.raises(TypeError, match="has no joint"):

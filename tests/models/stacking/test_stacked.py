@@ -11,6 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC, LinearSVC
 
 from colabel import BinaryRelevance, StackedBinaryRelevance
+from tests.asserts import assert_each_close
 from tests.models.oracle import Unsmoothed
 
 
@@ -78,8 +79,7 @@ def test_two_layers_written_out(rng, first_layer, sizes):
     expected = tables_by(np.hstack([X, inputs]), Y, np.hstack([asked, new]))
     model = StackedBinaryRelevance(1.0, first_layer=first_layer, cv=folds, **TIGHT)
     found = model.fit(X, Y).joint(asked).marginal_tables()
-    for table, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(table, other, atol=1e-5)
+    assert_each_close(found, expected, atol=1e-5)
 
 
 def test_any_probabilistic_estimator(rng):
@@ -90,7 +90,7 @@ def test_any_probabilistic_estimator(rng):
     by_estimator = StackedBinaryRelevance(estimator=base, cv=folds).fit(X, Y)
     np.testing.assert_allclose(by_own.predict_proba(X), by_estimator.predict_proba(X), atol=1e-5)
     assert not hasattr(by_estimator, "C_")
-    assert StackedBinaryRelevance(estimator=GaussianNB()).fit(X, Y).predict(X).shape == Y.shape
+    assert StackedBinaryRelevance(estimator=GaussianNB()).fit(X, Y).score(X, Y) > 0.4
 
 
 def test_labels_help_each_other(rng):
@@ -183,12 +183,13 @@ def test_estimators_that_only_predict(rng, estimator, sizes):
 
 def test_weights_reach_both_layers(rng):
     X, Y = make_data(rng)
-    weight = rng.integers(0, 3, size=150).astype(float)
-    rows = np.repeat(np.arange(150), weight.astype(int))
-    weighted = StackedBinaryRelevance(1.0, random_state=0, **TIGHT).fit(X, Y, sample_weight=weight)
-    repeated = StackedBinaryRelevance(1.0, random_state=0, **TIGHT).fit(X[rows], Y[rows])
-    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-5)
-    svm = StackedBinaryRelevance(estimator=LinearSVC())
-    assert svm.fit(X, Y, sample_weight=weight).predict(X).shape == Y.shape
+    weight = rng.integers(0, 3, size=150)
+    twice = np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0)
+    model = StackedBinaryRelevance(1.0, random_state=0, **TIGHT)
+    weighted = model.fit(X, Y, sample_weight=weight.astype(float)).predict_proba(X)
+    np.testing.assert_allclose(weighted, model.fit(*twice).predict_proba(X), atol=1e-5)
+    svm = StackedBinaryRelevance(estimator=LinearSVC(), first_layer="in_sample")
+    found = svm.fit(X, Y, sample_weight=weight.astype(float)).predict(X)
+    assert (found == svm.fit(*twice).predict(X)).mean() > 0.99
     with pytest.raises(ValueError, match="does not accept sample_weight"):
         StackedBinaryRelevance(estimator=OnlyPredicts()).fit(X, Y, sample_weight=weight)

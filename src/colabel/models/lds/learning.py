@@ -214,10 +214,7 @@ def fit_feature(
 
 
 def fit_parameters(
-    rows: TrainingRows,
-    sets: DependencySets,
-    options: EMOptions,
-    most_numbers: int = _MOST_NUMBERS,
+    rows: TrainingRows, sets: DependencySets, options: EMOptions
 ) -> tuple[LDSNetwork, list[Array]]:
     r"""Estimate all parameters for given label dependency sets.
 
@@ -249,11 +246,11 @@ def fit_parameters(
     vectors, vector_weights, values = rows.counts
     columns, n_labels, most = rows.columns, sets.n_labels, int(sets.n_states.max())
     n_numbers = n_labels * most * columns.n_columns
-    if n_numbers > most_numbers:
+    if n_numbers > _MOST_NUMBERS:
         raise ValueError(
             f"The features' tables have {n_numbers:,} numbers ({n_numbers * 8 / 2**30:.1f} GiB): "
             f"{n_labels} label sets of up to {most:,} states, {columns.n_columns:,} values of "
-            f"features. At most {most_numbers:,} are allowed: set max_parents=1 or 0, or use "
+            f"features. At most {_MOST_NUMBERS:,} are allowed: set max_parents=1 or 0, or use "
             "fewer bins, fewer features, or labels of fewer values."
         )
     states = sets.states(vectors)
