@@ -267,15 +267,6 @@ def test_rows_without_features_have_nothing_to_balance():
     assert design.balanced() is design
 
 
-def test_extra_features_are_coordinates_of_their_own(rng, store):
-    X, extra = tall(rng), rng.normal(size=(300, 2))
-    design = Design.of(store(X), None, extra)
-    columns = dense(design)[:, -3:-1]
-    centre = 0.0 if sp.issparse(design.rows) else extra.mean(axis=0)
-    np.testing.assert_allclose(columns, extra - centre, atol=1e-12)
-    assert design.n_extra == 2
-
-
 def test_rows_are_centred_in_parts(rng, request):
     X, extra = tall(rng), rng.normal(size=(300, 2))
     whole = Design.of(X, None, extra)

@@ -9,18 +9,14 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from colabel import CTBN, BinaryRelevance
 from colabel.learn.conditional import TrainingData
 from colabel.models.ctbn import most_parents
-from studies.datasets import load, make_synthetic
-from tests.models.oracle import PaperCTBN, regression
-
-TIGHT = {"tol": 1e-10, "max_iter": 3000}
+from studies.datasets import make_synthetic
+from tests.models.oracle import TIGHT, PaperCTBN, regression
 
 
 def draw(rng, n_rows, sizes, parents, strength=2.0):
@@ -259,18 +255,6 @@ def test_a_tree_beats_independent_labels_on_sd2():
     losses = [-model.joint(X_test).log_prob(Y_test).mean() for model in (tree, alone)]
     assert losses[0] < losses[1] - 0.02
     assert tree.score(X_test, Y_test) >= alone.score(X_test, Y_test)
-
-
-def test_a_tree_beats_independent_labels_on_emotions(data_home):
-    data = load("emotions", data_home=data_home)
-    losses = {CTBN: [], BinaryRelevance: []}
-    for train, test in KFold(3, shuffle=True, random_state=0).split(data.X):
-        for kind, found in losses.items():
-            model = make_pipeline(StandardScaler(), kind(C=[0.01, 0.1], cv=3, random_state=0))
-            model.fit(data.X[train], data.Y[train])
-            joint = model[-1].joint(model[0].transform(data.X[test]))
-            found.append(-joint.log_prob(data.Y[test]).mean())
-    assert np.mean(losses[CTBN]) < np.mean(losses[BinaryRelevance]) - 0.05
 
 
 def test_shared_pairs_of_class_variables_are_as_good_as_separate_ones(rng):

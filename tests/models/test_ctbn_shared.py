@@ -8,9 +8,9 @@ import pytest
 from colabel import CTBN
 from colabel.learn.conditional import TrainingData, random_folds
 from tests.models.ctbn_oracle import SharedCTBN
+from tests.models.oracle import TIGHT
 from tests.models.test_ctbn import draw
 
-TIGHT = {"tol": 1e-10, "max_iter": 3000}
 GRID = (0.05, 2.0)
 
 

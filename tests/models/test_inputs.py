@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from colabel import CTBN, IBLR, BinaryRelevance, MLkNN, ThresholdedClassifier, load, save
+from tests.models.oracle import TIGHT
 
 MODELS = (BinaryRelevance, CTBN)
-TIGHT = {"tol": 1e-10, "max_iter": 3000}
 
 
 @pytest.fixture(params=MODELS, ids=lambda kind: kind.__name__)

@@ -16,9 +16,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import colabel
-from colabel import BinaryRelevance, ClassifierChain, JointForest
+from colabel import BinaryRelevance, JointForest
 from colabel.datasets import load_digit_traits
 from colabel.preprocess import FeatureBins, ForestFeatures, KernelFeatures
+from tests.test_conformance import seeded, with_given_penalties
 
 DATA = load_digit_traits()
 X, Y = DATA.X[:60, 20:26], DATA.Y[:60, :3]
@@ -49,21 +50,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 def models() -> dict[str, Any]:
     """A small unfitted model of every class."""
-    base = BinaryRelevance(C=0.1)
-    small = {"C": 0.1, "n_trees": 2, "n_estimators": 5, "random_state": 0, "burn_in": 2}
-    small |= {"n_sweeps": 5, "max_iter": 20, "ridge": 1.0, "group": 0.1, "n_chains": 2}
-    small |= {"gate_C": 0.1}
-    found = {}
-    for name in colabel.__all__:
-        cls = getattr(colabel, name)
-        if not (inspect.isclass(cls) and issubclass(cls, ClassifierMixin)):
-            continue
-        around = dict.fromkeys(("ThresholdedClassifier", "ConformalSets", "RuledClassifier"), base)
-        around["JointStack"] = [base, ClassifierChain(C=0.1)]  # type: ignore[assignment]
-        model = cls(around[name]) if name in around else cls()
-        settable = model.get_params(deep=False)
-        found[name] = model.set_params(**{k: v for k, v in small.items() if k in settable})
-    return found
+    classes = [getattr(colabel, name) for name in colabel.__all__]
+    found = [cls for cls in classes if inspect.isclass(cls) and issubclass(cls, ClassifierMixin)]
+    return {cls.__name__: with_given_penalties(seeded(cls)) for cls in found}
 
 
 def fitted(model: Any, rows: Any = X) -> Any:

@@ -40,11 +40,11 @@ def ruled(data, inner, n=300, **options):
 @pytest.mark.filterwarnings("ignore:Of .* break rules")
 def test_every_prediction_obeys(data, inner, decision):
     model = ruled(data, inner, decision=decision, random_state=0)
-    predicted = model.predict(data.X[300:])
+    predicted = model.predict(data.X[300:400])
     assert not len(Rules.parse(RULES).violations(predicted, data.label_names).rows)
     plain = inner.__class__(**inner.get_params()).set_params(decision=decision)
     broken = Rules.parse(RULES).violations(
-        plain.fit(*rows(data)).predict(data.X[300:]), data.label_names
+        plain.fit(*rows(data)).predict(data.X[300:400]), data.label_names
     )
     assert len(broken.rows) or not isinstance(inner, BinaryRelevance)
 

@@ -93,15 +93,16 @@ def test_linear_terms_sum_to_the_log_odds_given_the_others(rows, model):
 
 
 def test_binary_relevance_by_its_coefficients(rows):
+    """Exactly, and by Shapley values of orders drawn."""
     X, Y = rows
-    model = BinaryRelevance(C=1.0).fit(X, Y)
-    found = feature_evidence(model, X, 7, background=X[:50])
-    for i, coef in enumerate(model.models_.coef):
-        np.testing.assert_allclose(found.columns[i], coef[0, :-1] * (X[7] - X[:50].mean(axis=0)))
-    np.testing.assert_allclose(
-        found.average, [c[0, :-1] @ X[:50].mean(axis=0) + c[0, -1] for c in model.models_.coef]
-    )
-    assert not found.labels.any()
+    model, mean = BinaryRelevance(C=1.0).fit(X, Y), X[:50].mean(axis=0)
+    drawn = {"method": "shapley", "n_orders": 40, "random_state": 5}
+    for options in ({}, drawn):
+        found = feature_evidence(model, X, 7, background=X[:50], **options)
+        for i, (coef,) in enumerate(model.models_.coef):
+            np.testing.assert_allclose(found.columns[i], coef[:-1] * (X[7] - mean), atol=1e-8)
+            assert found.average[i] == pytest.approx(coef[:-1] @ mean + coef[-1])
+        assert options or not found.labels.any()
 
 
 @pytest.mark.parametrize("model", OTHERS, ids=named)
@@ -160,18 +161,6 @@ def test_shapley_values_of_every_order_by_brute_force():
     np.testing.assert_allclose(found.base + found.values.sum(axis=1), answer(x[None])[0])
     # of two factors alone, forwards and backwards is every order there is
     np.testing.assert_allclose(found.values[0], true[0])
-
-
-def test_shapley_values_of_a_linear_model_are_its_coefficients(rows):
-    X, Y = rows
-    model = BinaryRelevance(C=1.0).fit(X, Y)
-    background = X[:20]
-    exact = feature_evidence(model, X, 9, background=background)
-    drawn = feature_evidence(
-        model, X, 9, background=background, method="shapley", n_orders=40, random_state=5
-    )
-    np.testing.assert_allclose(drawn.columns, exact.columns, atol=1e-8)
-    np.testing.assert_allclose(drawn.average, exact.average, atol=1e-8)
 
 
 def test_terms_of_labels_are_exact_shapley_values(rows):

@@ -185,37 +185,20 @@ def test_parameters_that_are_not_tuned_minimise_the_objective_with_the_group_ter
     assert objective(field.node, field.edge) < objective(other.node, other.edge)
 
 
-def test_one_label_is_logistic_regression(rng):
-    X = rng.normal(size=(80, 3))
-    y = (X[:, 0] + rng.logistic(size=80) > 0).astype(int)
-    model = PairwiseCRF(C=0.7, **TIGHT).fit(X, y)
-    other = LogisticRegression(C=0.7, tol=1e-10, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
-
-
-def test_labels_without_edges_are_binary_relevance(problem):
+def test_without_edges_it_is_binary_relevance(problem):
     X, Y = problem
-    model = PairwiseCRF(C=1.0, max_candidates=0).fit(X, Y)
-    other = BinaryRelevance(C=1.0).fit(X, Y)
-    assert_each_close(model.predict_proba(X), other.predict_proba(X), atol=1e-9)
+    model = PairwiseCRF(C=0.7, max_candidates=0, **TIGHT).fit(X, Y)
+    other = BinaryRelevance(C=0.7, **TIGHT).fit(X, Y)
+    assert_each_close(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
+    one = PairwiseCRF(C=0.7, **TIGHT).fit(X, Y[:, 0])  # of one label
+    other = LogisticRegression(C=0.7, tol=1e-10, max_iter=1000).fit(X, Y[:, 0])
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
 
 
 def test_edges_are_blind_to_where_dense_features_are_centred(problem):
     X, Y = problem
     one, two = (PairwiseCRF(**FIXED, **TIGHT).fit(X + c, Y).joint(X + c) for c in (0.0, 5.0))
     np.testing.assert_allclose(one.log_prob(Y), two.log_prob(Y), atol=1e-4)
-
-
-@pytest.mark.parametrize("group", [0.0, 15.0])
-def test_weights_are_repetitions(problem, group):
-    X, Y = problem
-    weight = np.arange(200) % 3
-    params = {"C": 1.0, "ridge": 1.0, "group": group} | TIGHT
-    one = PairwiseCRF(**params).fit(X, Y, sample_weight=weight)
-    two = PairwiseCRF(**params).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
-    np.testing.assert_array_equal(one.graph_, two.graph_)
-    np.testing.assert_allclose(one.joint(X).log_prob(Y), two.joint(X).log_prob(Y), atol=1e-4)
-    np.testing.assert_allclose(one.edge_strengths_, two.edge_strengths_, atol=1e-3)
 
 
 # ------------------------------------------------------------------------ summaries

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -73,7 +75,7 @@ def test_iterations_are_those_of_a_slow_em(rng, gate_C):
     start = type(start)(start.experts, Gate(start.gate.coef, gate_C))
     slow = slow_version(start, 1.0, gate_C)
     np.testing.assert_allclose(em.log_terms(start), slow.log_terms(X, Y), atol=1e-9)
-    found = em.run(start, 3, steps=500)  # M-steps to the maximum
+    found = replace(em, steps=500).run(start, 3)  # M-steps to the maximum
     values = [slow.objective(X, Y, weight)]
     for _ in range(3):
         slow.step(X, Y, weight)
@@ -137,7 +139,8 @@ def test_rare_values_of_a_parent_share_the_model_without_it(rng):
     np.testing.assert_array_equal(model.trees_[0].parents, tree.tree_)
     assert (tree.tree_ >= 0).any()
     np.testing.assert_allclose(model.joint(X).log_prob(Y), tree.joint(X).log_prob(Y), atol=1e-6)
-    assert MixtureOfTrees(2, C=1.0, random_state=0).fit(X, Y).predict(X).shape == Y.shape
+    two = MixtureOfTrees(2, C=1.0, random_state=0).fit(X, Y)
+    assert two.joint(X).log_prob(Y).mean() > tree.joint(X).log_prob(Y).mean() - 0.5
 
 
 def two_trees(rng, n):
@@ -177,7 +180,7 @@ def test_an_expert_without_rows_is_dropped(problem):
     coef[1, -1] = -800.0  # responsibilities underflow
     found = em.run(type(mixture)(mixture.experts, Gate(coef)), 5)
     assert len(found.mixture.experts) == 1
-    assert np.isfinite(found.values).all()
+    assert (np.diff(found.values) >= 0).all()
     np.testing.assert_array_equal(found.mixture.gate.log_weights(X), np.zeros((len(X), 1)))
 
 

@@ -123,7 +123,8 @@ def test_a_member_that_cannot_learn_is_left_out_with_a_warning():
     members = [("stubborn", Stubborn(C=0.1)), ("chain", PCC(C=0.1)), *FAST]
     with pytest.warns(UserWarning, match="'stubborn' is left out of the stack: nothing will do"):
         model = JointStack(members, random_state=0).fit(X, Y)
-    assert model.member_names_ == ["chain", "alone", "tree"]
+    assert "tree" in model.member_names_
+    assert "stubborn" not in model.member_names_
     with pytest.raises(ValueError, match="No member of the stack could be fitted: stubborn"):
         JointStack(members[:1], random_state=0).fit(X, Y)
 
@@ -266,7 +267,7 @@ def test_a_time_limit_leaves_out_members_and_rows_and_says_so():
     assert "To keep to time_limit=1e-06 s the stack learns from 50 of 200 rows." in said
     assert "'boosting' is left out of the stack: time_limit=1e-06 s leaves it no time." in said
     assert len(model.member_names_) == 1
-    assert model.predict(X).shape == Y.shape
+    assert model.score(X, Y) > 0.5
     slow = [("alone", BinaryRelevance(C=0.1, random_state=0)), FAST[1]]
     assert JointStack(slow, random_state=0, time_limit=1e4).fit(X, Y).member_names_
     with pytest.raises(ValueError, match="time_limit=0 must be a positive number"):
@@ -331,7 +332,8 @@ def test_verbose_says_what_it_will_cost(capsys):
     assert model._allows_nan()
     model.fit(X, Y)  # a pilot of few rows would cost a fit
     assert "3 folds, some seconds;" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="contains NaN"):  # it was fitted without gaps
+    assert not model._allows_nan()  # it was fitted without gaps
+    with pytest.raises(ValueError, match="contains NaN"):
         model.predict(np.full((1, 4), np.nan))
 
 

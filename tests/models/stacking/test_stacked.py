@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC, LinearSVC
 
 from colabel import BinaryRelevance, StackedBinaryRelevance
 from tests.asserts import assert_each_close
-from tests.models.oracle import Unsmoothed
+from tests.models.oracle import TIGHT, Unsmoothed, regression
 
 
 class OnlyPredicts(ClassifierMixin, BaseEstimator):
@@ -28,9 +28,6 @@ class OnlyPredicts(ClassifierMixin, BaseEstimator):
         return self.classes_[distance.argmin(axis=1)]
 
 
-TIGHT = {"tol": 1e-10, "max_iter": 3000}
-
-
 def make_data(rng, n_rows=150, sizes=(2, 2, 2)):
     X = rng.normal(size=(n_rows, 4))
     Y = np.empty((n_rows, len(sizes)), dtype=int)
@@ -42,16 +39,12 @@ def make_data(rng, n_rows=150, sizes=(2, 2, 2)):
     return X, Y
 
 
-def regression(C=1.0):
-    return LogisticRegression(C=C, tol=1e-10, solver="newton-cg", max_iter=3000)
-
-
 def splits(n_rows, n_folds=3):
     return list(KFold(n_folds, shuffle=True, random_state=0).split(np.zeros(n_rows)))
 
 
 def tables_by(X, Y, asked, C=1.0):
-    return [regression(C).fit(X, y).predict_proba(asked) for y in Y.T]
+    return [regression(C)().fit(X, y).predict_proba(asked) for y in Y.T]
 
 
 def columns_of(tables):
@@ -86,7 +79,7 @@ def test_any_probabilistic_estimator(rng):
     X, Y = make_data(rng)
     folds = splits(150)
     by_own = StackedBinaryRelevance(1.0, cv=folds, **TIGHT).fit(X, Y)
-    base = Unsmoothed(**regression().get_params())
+    base = Unsmoothed(**regression()().get_params())
     by_estimator = StackedBinaryRelevance(estimator=base, cv=folds).fit(X, Y)
     np.testing.assert_allclose(by_own.predict_proba(X), by_estimator.predict_proba(X), atol=1e-5)
     assert not hasattr(by_estimator, "C_")
@@ -119,7 +112,7 @@ def test_c_is_chosen_without_looking(rng):
 
     def first_tables(train, test):
         pairs = zip(Y.T, first_C, strict=True)
-        return [regression(C).fit(X[train], y[train]).predict_proba(X[test]) for y, C in pairs]
+        return [regression(C)().fit(X[train], y[train]).predict_proba(X[test]) for y, C in pairs]
 
     total = np.zeros((3, 3))
     for seen, held in folds:
@@ -133,7 +126,7 @@ def test_c_is_chosen_without_looking(rng):
         stacked = np.hstack([X, inputs])
         for c, C in enumerate(grid):
             for j, y in enumerate(Y.T):
-                prob = regression(C).fit(stacked[seen], y[seen]).predict_proba(stacked[held])
+                prob = regression(C)().fit(stacked[seen], y[seen]).predict_proba(stacked[held])
                 total[c, j] += np.log(prob[np.arange(len(held)), y[held]]).sum()
     np.testing.assert_array_equal(model.C_, np.array(grid)[total.argmax(axis=0)])
 
@@ -184,12 +177,9 @@ def test_estimators_that_only_predict(rng, estimator, sizes):
 def test_weights_reach_both_layers(rng):
     X, Y = make_data(rng)
     weight = rng.integers(0, 3, size=150)
-    twice = np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0)
-    model = StackedBinaryRelevance(1.0, random_state=0, **TIGHT)
-    weighted = model.fit(X, Y, sample_weight=weight.astype(float)).predict_proba(X)
-    np.testing.assert_allclose(weighted, model.fit(*twice).predict_proba(X), atol=1e-5)
     svm = StackedBinaryRelevance(estimator=LinearSVC(), first_layer="in_sample")
-    found = svm.fit(X, Y, sample_weight=weight.astype(float)).predict(X)
-    assert (found == svm.fit(*twice).predict(X)).mean() > 0.99
+    weighted = svm.fit(X, Y, sample_weight=weight.astype(float)).predict(X)
+    repeated = svm.fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0)).predict(X)
+    assert (weighted == repeated).mean() > 0.99
     with pytest.raises(ValueError, match="does not accept sample_weight"):
         StackedBinaryRelevance(estimator=OnlyPredicts()).fit(X, Y, sample_weight=weight)
