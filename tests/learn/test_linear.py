@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.from_estimator import EstimatorLearner
-from colabel.learn.linear import LinearLearner
+from colabel.learn.linear import Asked, LinearLearner
 from tests.asserts import assert_each_close, assert_each_equal
 from tests.models.oracle import Unsmoothed
 
@@ -149,6 +149,8 @@ def test_batches_of_any_size_give_the_same_answers(rng, narrowest):
     choices = [np.zeros(len(group.targets), dtype=np.intp) for group in groups]
     wide = learner((1.0, 0.1)).on(data)
     narrow = learner((1.0, 0.1), batch=(1, narrowest, 1 << 21)).on(data)
+    n_batches = [len(own.batches(Asked(groups, folds), 3)[0]) for own in (wide, narrow)]
+    assert n_batches[0] < n_batches[1]
     scores, others = (own.cross_validate(groups, folds, keep, "") for own in (wide, narrow))
     for one, two in zip(scores, others, strict=True):
         np.testing.assert_allclose(one.total, two.total, atol=1e-6)
