@@ -365,7 +365,7 @@ def test_labels_come_back_as_they_were_given(model_class, form, seed):
 
 # Models whose answers follow their regressions without a jump, as draws and trees do not.
 SMOOTH = {"BinaryRelevance", "CTBN", "IBLR", "ProbabilisticClassifierChain"}
-SMOOTH |= {"StackedBinaryRelevance", "PairwiseCRF", "CollectiveCRF"}
+SMOOTH |= {"StackedBinaryRelevance", "CollectiveCRF"}
 
 
 def test_sparse_rows_are_learned_from_like_dense_ones(model_class, seed):

@@ -95,10 +95,10 @@ def test_linear_terms_sum_to_the_log_odds_given_the_others(rows, model):
 def test_binary_relevance_by_its_coefficients(rows):
     """Exactly, and by Shapley values of orders drawn."""
     X, Y = rows
-    model, mean = BinaryRelevance(C=1.0).fit(X, Y), X[:50].mean(axis=0)
+    model, mean = BinaryRelevance(C=1.0).fit(X, Y), X[:20].mean(axis=0)
     drawn = {"method": "shapley", "n_orders": 40, "random_state": 5}
     for options in ({}, drawn):
-        found = feature_evidence(model, X, 7, background=X[:50], **options)
+        found = feature_evidence(model, X, 7, background=X[:20], **options)
         for i, (coef,) in enumerate(model.models_.coef):
             np.testing.assert_allclose(found.columns[i], coef[:-1] * (X[7] - mean), atol=1e-8)
             assert found.average[i] == pytest.approx(coef[:-1] @ mean + coef[-1])
