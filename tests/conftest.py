@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from colabel.core import compiling
+from colabel.core import arrays, compiling
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -53,3 +53,9 @@ def data_home() -> Path:
     if not (home / "emotions" / "emotions.arff").is_file():
         pytest.skip(f"No real data sets in {home}: set COLABEL_DATA to their folder.")
     return home
+
+
+@pytest.fixture
+def few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven rows at a time where rows are taken in parts, so that the seams are seen."""
+    monkeypatch.setattr(arrays, "MOST_ROWS", 7)

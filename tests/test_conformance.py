@@ -193,6 +193,11 @@ def tables_of(marginals):
     return [np.column_stack([1 - p, p]) for p in marginals.T]
 
 
+def assert_same_tables(found, expected, **tolerance):
+    for one, two in zip(tables_of(found), tables_of(expected), strict=True):
+        np.testing.assert_allclose(one, two, **(tolerance or {"rtol": 0}))
+
+
 def vectors(sizes):
     return [list(y) for y in itertools.product(*map(range, sizes))]
 
@@ -209,16 +214,13 @@ def test_probabilities_are_the_joints_marginals(fitted, problem):
         assert (table >= 0).all()
 
 
-def test_predictions_are_the_joints_mode(fitted, problem):
+def test_predictions_are_the_joints_mode_or_the_most_probable_values(fitted, problem):
     X, Y, _ = problem
     model = fitted("subset")
     predicted = model.predict(X)
     assert predicted.shape == Y.shape
     np.testing.assert_array_equal(predicted, model.joint(X).mode())
-
-
-def test_hamming_predictions_are_the_most_probable_values(fitted, problem):
-    X, model = problem.X, fitted("hamming")
+    model = fitted("hamming")
     best = [table.argmax(axis=1) for table in tables_of(model.predict_proba(X))]
     np.testing.assert_array_equal(model.predict(X), np.stack(best, axis=1))
 
@@ -295,32 +297,24 @@ def test_a_joint_has_the_models_label_space(fitted, problem):
 
 def test_sparse_rows_are_answered_like_dense_ones(fitted, problem):
     X, model = problem.X, fitted()
-    dense, sparse = model.predict_proba(X), model.predict_proba(sp.csr_array(X))
-    for one, two in zip(tables_of(dense), tables_of(sparse), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-9)
+    assert_same_tables(model.predict_proba(X), model.predict_proba(sp.csr_array(X)), atol=1e-9)
 
 
-def test_rows_are_answered_in_parts_of_any_size(fitted, problem, monkeypatch):
+def test_rows_are_answered_in_parts_of_any_size(fitted, problem, request):
     X, model = problem.X[:40], fitted()
     whole, labels = model.predict_proba(X), model.predict(X)
-    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
-    for one, two in zip(tables_of(model.predict_proba(X)), tables_of(whole), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-9)
+    request.getfixturevalue("few_rows_at_once")
+    assert_same_tables(model.predict_proba(X), whole, atol=1e-9)
     np.testing.assert_array_equal(model.predict(X), labels)
 
 
-def test_the_same_seed_gives_the_same_answer(model_class, fitted, problem):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_same_seed_gives_the_same_answer_with_any_number_of_jobs(
+    model_class, fitted, problem, n_jobs
+):
     X, Y, _ = problem
-    one, two = fitted().predict_proba(X), seeded(model_class).fit(X, Y).predict_proba(X)
-    for first, second in zip(tables_of(one), tables_of(two), strict=True):
-        np.testing.assert_array_equal(first, second)
-
-
-def test_any_number_of_jobs_gives_the_same_answer(model_class, problem):
-    X, Y, _ = problem
-    one, two = (seeded(model_class, n_jobs=n).fit(X, Y).predict_proba(X) for n in (1, 2))
-    for first, second in zip(tables_of(one), tables_of(two), strict=True):
-        np.testing.assert_array_equal(first, second)
+    again = seeded(model_class, n_jobs=n_jobs).fit(X, Y)
+    assert_same_tables(again.predict_proba(X), fitted().predict_proba(X))
 
 
 def poor(n_rows):
@@ -369,12 +363,19 @@ def test_labels_come_back_as_they_were_given(model_class, form, seed):
     np.testing.assert_array_equal(found, written)
 
 
+# Models whose answers follow their regressions without a jump, as draws and trees do not.
+SMOOTH = {"BinaryRelevance", "CTBN", "IBLR", "ProbabilisticClassifierChain"}
+SMOOTH |= {"StackedBinaryRelevance", "CollectiveCRF"}
+
+
 def test_sparse_rows_are_learned_from_like_dense_ones(model_class, seed):
     X, Y, _ = drawn((2, 2, 2), seed)
     X = np.where(np.abs(X) < 0.5, 0.0, X)
     model = with_given_penalties(seeded(model_class))
+    smooth = model_class.__name__ in SMOOTH
+    model.set_params(**{"tol": 1e-8, "max_iter": 5000} if smooth else {})
     dense, sparse = (clone(model).fit(rows, Y).predict_proba(X) for rows in (X, sp.csr_array(X)))
-    np.testing.assert_allclose(dense, sparse, atol=0.02)
+    np.testing.assert_allclose(dense, sparse, atol=1e-4 if smooth else 0.02)
 
 
 def test_progress_is_shown_only_when_asked_for(model_class, capsys, monkeypatch):
@@ -399,16 +400,11 @@ def estimator_class(request):
     return request.param
 
 
-@pytest.mark.parametrize("section", ["Parameters", "Attributes", "Examples"])
-def test_docstrings_have_their_sections(estimator_class, section):
+def test_docstrings_have_their_sections_and_every_parameter(estimator_class):
     lines = inspect.getdoc(estimator_class).splitlines()
-    at = lines.index(section) if section in lines else None
-    assert at is not None, f"{estimator_class.__name__} has no section {section}."
-    assert lines[at + 1] == "-" * len(section)
-
-
-def test_every_parameter_is_documented(estimator_class):
-    lines = inspect.getdoc(estimator_class).splitlines()
+    for section in ("Parameters", "Attributes", "Examples"):
+        assert section in lines, f"{estimator_class.__name__} has no section {section}."
+        assert lines[lines.index(section) + 1] == "-" * len(section)
     documented = {
         name.strip()
         for line in lines

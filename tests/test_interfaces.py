@@ -125,10 +125,7 @@ def test_the_rules_know_what_there_is():
         (listing, 'if name in ("CTBN", "CDN", "IBLR"):\n    pass'),
         (listing, 'raise TypeError(f"{name} is not one of CTBN, CDN and IBLR.")'),
         (telling_apart, "isinstance(joint, Chain | DependencyNetwork | DiscreteDependencyNetwork)"),
-        (
-            telling_apart,
-            "a = isinstance(joint, Tree)\nb = isinstance(joint, Chain)",
-        ),
+        (telling_apart, "a = isinstance(joint, Tree)\nb = isinstance(joint, Chain)"),
     ],
 )
 def test_rules_catch(rule, code):

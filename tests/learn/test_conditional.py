@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.learn.conditional import (
-    Folds,
-    TrainingData,
-    distinct_rows,
-    given_folds,
-    random_folds,
-)
+from colabel.learn.conditional import Folds, TrainingData, distinct_rows, given_folds, random_folds
 
 
 def data_of(X, codes, weight=None):
@@ -31,30 +25,45 @@ def reordered(data, order):
     return TrainingData(data.X[order], data.codes[order], data.cardinalities, weight)
 
 
-def test_sizes_and_weights():
+def test_sizes_weights_and_frequencies():
     data = data_of(np.zeros((3, 2)), [[0, 1], [1, 1], [0, 2]])
     assert (data.n_rows, data.n_labels, data.total_weight) == (3, 2, 3.0)
     weighted = data_of(np.zeros((3, 2)), data.codes, np.array([0.5, 0.0, 2.0]))
     assert weighted.total_weight == 2.5
+    codes = np.array([[0], [2], [2], [-1]], dtype=np.int32)  # and by Laplace's rule
+    for seen, weight, expected in (
+        (codes, None, np.array([2, 1, 3]) / 6),
+        (codes, np.array([0.5, 1.0, 2.0, 9.0]), np.array([1.5, 1, 4]) / 6.5),
+        (np.full_like(codes, -1), None, np.full(3, 1 / 3)),  # never observed
+    ):
+        data = TrainingData(np.zeros((4, 1)), seen, (3,), weight)
+        np.testing.assert_allclose(data.class_frequencies(0), expected)
 
 
-def test_class_frequencies_follow_laplaces_rule():
-    codes = np.array([[0], [2], [2], [-1]], dtype=np.int32)
-    data = TrainingData(np.zeros((4, 1)), codes, (3,))
-    np.testing.assert_allclose(data.class_frequencies(0), np.array([2, 1, 3]) / 6)
-    weighted = TrainingData(data.X, codes, (3,), np.array([0.5, 1.0, 2.0, 9.0]))
-    np.testing.assert_allclose(weighted.class_frequencies(0), np.array([1.5, 1, 4]) / 6.5)
+@pytest.mark.parametrize(
+    ("n_distinct", "copies", "cv", "counts"),
+    [
+        (101, 1, 4, [25, 25, 25, 26]),
+        (101, 1, 0.01, [1]),
+        (101, 1, 0.3, [30]),
+        (101, 1, 0.99, [100]),
+        (3, 4, 10, [4, 4, 4]),  # more folds than rows that differ
+    ],
+)
+def test_folds_are_balanced_and_hold_out_every_row_at_most_once(
+    rng, n_distinct, copies, cv, counts
+):
+    X = np.repeat(rng.normal(size=(n_distinct, 2)), copies, axis=0)
+    folds = random_folds(data_of(X, np.zeros((len(X), 1))), cv, seed=3)
+    assert folds.n_folds == len(counts)
+    assert sorted(np.bincount(folds.of_row[folds.of_row >= 0])) == counts
 
 
-def test_class_frequencies_of_a_variable_never_observed_are_uniform():
-    data = TrainingData(np.zeros((2, 1)), np.full((2, 1), -1, dtype=np.int32), (4,))
-    np.testing.assert_allclose(data.class_frequencies(0), 0.25)
-
-
-def test_folds_are_balanced_and_hold_out_every_row_once(data):
-    folds = random_folds(data, 4, seed=3)
-    assert folds.n_folds == 4
-    assert sorted(np.bincount(folds.of_row)) == [25, 25, 25, 26]
+@pytest.mark.parametrize("cv", [5, 0.5])
+def test_a_single_row_is_one_fold_or_none(cv):
+    folds = random_folds(data_of(np.zeros((1, 2)), [[0]]), cv, seed=0)
+    assert folds.n_folds == 1
+    assert folds.of_row[0] in (-1, 0)
 
 
 def test_the_seed_decides(data):
@@ -69,10 +78,11 @@ def test_folds_do_not_follow_the_order_of_the_rows(data, rng):
     np.testing.assert_array_equal(there, random_folds(data, 5, seed=1).of_row[order])
 
 
-def test_equal_rows_share_a_fold(rng):
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_equal_rows_share_a_fold(rng, store):
     X = np.repeat(rng.normal(size=(40, 2)), 3, axis=0)
     codes = np.repeat(rng.integers(0, 2, size=(40, 2)), 3, axis=0)
-    of_row = random_folds(data_of(X, codes), 4, seed=0).of_row.reshape(40, 3)
+    of_row = random_folds(data_of(store(X), codes), 4, seed=0).of_row.reshape(40, 3)
     np.testing.assert_array_equal(of_row, np.repeat(of_row[:, :1], 3, axis=1))
 
 
@@ -105,27 +115,59 @@ def test_weights_of_equal_rows_decide_who_is_who(rng):
     np.testing.assert_array_equal(ordered[0], ordered[2])  # without those of weight zero
 
 
-def test_rows_that_differ_in_the_sign_of_zero_are_equal(rng):
-    X = np.zeros((40, 2))
-    X[:, 0] = np.repeat(np.arange(20), 2)
-    X[1::2, 1] = -0.0
-    of_row = random_folds(data_of(X, np.zeros((40, 1))), 5, seed=0).of_row
-    np.testing.assert_array_equal(of_row[::2], of_row[1::2])
+def sparse_rows(rng):
+    return sp.random_array((60, 5), density=0.4, random_state=rng, format="csr")
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e308])
-def test_folds_survive_rounding_noise(scale, rng):
+def with_zeros_written(X):
+    padded = X.copy()
+    padded.data[::3] = 0.0
+    return padded
+
+
+def pruned(X):
+    X = with_zeros_written(X)
+    X.eliminate_zeros()
+    return X
+
+
+def with_negative_zeros(X):
+    return np.where(X.toarray() == 0, -0.0, X.toarray())
+
+
+def scaled_to_one(rng):
+    """Columns of which rounding decides what is largest, or whether the mean is zero."""
     X = rng.normal(size=(300, 4)) / 10
     X[:, 1] = rng.uniform(size=300)
     X[0, 1] = 1.0  # a column scaled to [0, 1]: its largest is 1 on one machine, 1 + 2e-16 there
     X[:, 2] = 0.0  # the mean of a standardised feature: zero here, 1e-17 there
     X[0, 2] = 1.0
-    codes = rng.integers(0, 2, size=(300, 2))
-    noisy = X + 1e-16 * rng.normal(size=X.shape)
-    noisy[0, 1] = np.nextafter(1.0, 2.0)
-    here = random_folds(data_of(scale * X, codes), 5, seed=0)
-    there = random_folds(data_of(scale * noisy, codes), 5, seed=0)
-    np.testing.assert_array_equal(here.of_row, there.of_row)
+    return X
+
+
+def noisy(X):
+    X = X + 1e-16 * np.random.default_rng(1).normal(size=X.shape)
+    X[0, 1] = np.nextafter(1.0, 2.0)
+    return X
+
+
+@pytest.mark.parametrize(
+    ("make", "here", "there"),
+    [
+        (sparse_rows, sp.csr_array, sp.csr_array.toarray),
+        (sparse_rows, with_zeros_written, pruned),
+        (sparse_rows, sp.csr_array.toarray, with_negative_zeros),
+        (scaled_to_one, np.asarray, noisy),
+        (scaled_to_one, lambda X: 1e-300 * X, lambda X: 1e-300 * noisy(X)),
+        (scaled_to_one, lambda X: 1e308 * X, lambda X: 1e308 * noisy(X)),
+    ],
+    ids=["storage", "explicit zeros", "sign of zero", "noise", "small noise", "large noise"],
+)
+def test_how_numbers_are_written_does_not_move_the_folds(rng, make, here, there):
+    X = make(rng)
+    codes = rng.integers(0, 2, size=(X.shape[0], 2))
+    found = [random_folds(data_of(own(X), codes), 5, seed=0).of_row for own in (here, there)]
+    np.testing.assert_array_equal(*found)
 
 
 def test_columns_of_any_size_tell_rows_apart(rng):
@@ -162,55 +204,6 @@ def test_rows_of_weight_zero_do_not_move_the_others(data, cv, rng):
     of_row = random_folds(padded, cv, seed=0).of_row
     alone = random_folds(reordered(data, kept), cv, seed=0).of_row
     np.testing.assert_array_equal(of_row[kept], alone)
-
-
-@pytest.mark.parametrize("fraction", [0.01, 0.3, 0.99])
-def test_a_fraction_holds_out_one_set(data, fraction):
-    folds = random_folds(data, fraction, seed=0)
-    assert folds.n_folds == 1
-    assert set(folds.of_row) == {-1, 0}
-    assert (folds.of_row == 0).sum() == round(fraction * 101)
-
-
-def test_more_folds_than_distinct_rows():
-    data = data_of(np.repeat([[1.0], [2.0], [3.0]], 4, axis=0), np.zeros((12, 1)))
-    folds = random_folds(data, 10, seed=0)
-    assert folds.n_folds == 3
-    assert sorted(np.bincount(folds.of_row)) == [4, 4, 4]
-
-
-@pytest.mark.parametrize("cv", [5, 0.5])
-def test_a_single_row_is_never_held_out_for_want_of_others(cv):
-    folds = random_folds(data_of(np.zeros((1, 2)), [[0]]), cv, seed=0)
-    assert folds.n_folds == 1
-    assert folds.of_row[0] in (-1, 0)
-
-
-def test_sparse_rows_share_folds_by_content_too(rng):
-    X = sp.random_array((60, 5), density=0.9, random_state=rng, format="csr")
-    twice = sp.vstack([X, X], format="csr")
-    codes = rng.integers(0, 2, size=(60, 2))
-    of_row = random_folds(data_of(twice, np.vstack([codes, codes])), 4, seed=0).of_row
-    np.testing.assert_array_equal(of_row[:60], of_row[60:])
-
-
-def test_storage_does_not_move_the_folds(rng):
-    X = sp.random_array((60, 5), density=0.4, random_state=rng, format="csr")
-    codes = rng.integers(0, 2, size=(60, 2))
-    sparse = random_folds(data_of(X, codes), 4, seed=0).of_row
-    dense = random_folds(data_of(X.toarray(), codes), 4, seed=0).of_row
-    np.testing.assert_array_equal(sparse, dense)
-
-
-def test_explicit_zeros_do_not_move_the_folds(rng):
-    X = sp.random_array((60, 5), density=0.4, random_state=rng, format="csr")
-    padded = X.copy()
-    padded.data[::3] = 0.0
-    pruned = padded.copy()
-    pruned.eliminate_zeros()
-    codes = rng.integers(0, 2, size=(60, 2))
-    found = [random_folds(data_of(part, codes), 4, seed=0).of_row for part in (padded, pruned)]
-    np.testing.assert_array_equal(*found)
 
 
 def test_given_splits_as_indices_or_masks():

@@ -83,7 +83,7 @@ def test_the_number_of_fits_is_linear_in_the_labels(rng, name):
         model = MODELS[name].set_params(estimator=Counting(), n_jobs=1)
         model.fit(data.X, data.codes)
         assert Counting.n_fits == n_labels * (3 + 1)
-        assert model.joint(data.X[:2]).log_prob(data.codes[:2]).shape == (2,)
+        assert (model.joint(data.X).log_prob(data.codes) > -n_labels).mean() > 0.5
 
 
 def test_arcs_of_an_estimator_are_screened(rng):
@@ -109,15 +109,7 @@ def test_forests_use_the_labels_and_are_never_certain(rng):
         joint = fitted.joint(X[200:])
         agree = np.exp([joint.log_prob([0, 0]), joint.log_prob([1, 1])]).sum(axis=0)
         assert (agree > 0.75).all()
-        assert np.isfinite(joint.log_prob([0, 1])).all()
-
-
-def test_a_second_fit_forgets_the_first(rng):
-    data = draw(rng)
-    model = CTBN(estimator=GaussianNB(), cv=2, random_state=0).fit(data.X, data.codes)
-    assert hasattr(model, "estimator_scores_")
-    model.set_params(estimator=None).fit(data.X, data.codes)
-    assert not hasattr(model, "estimator_scores_")
+        assert (joint.log_prob([0, 1]) > -12).all()
 
 
 def test_a_single_row_has_scores(rng):

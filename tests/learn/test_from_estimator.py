@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -11,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import check_is_fitted
 
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorLearner, EstimatorModel
@@ -42,25 +45,37 @@ def data(rng) -> TrainingData:
     return TrainingData(X, codes, (2, 2))
 
 
-def test_probabilities_are_the_classifiers_own(data):
-    expected = GaussianNB().fit(data.X, data.codes[:, 0]).predict_proba(data.X)
-    found = fit_one(data, GaussianNB()).log_prob(data.X)
-    floor = floor_of(data.codes[:, 0], data.codes[:, 0], 2)
-    assert (expected < floor).any()
-    np.testing.assert_allclose(found, log_of(expected, floor), rtol=1e-9)
+def lifted(estimator, data, target=0, rows=slice(None), weight=None):
+    """Logarithms of a classifier's probabilities for all rows, lifted to their floor."""
+    y = data.codes[rows, target]
+    options = {} if weight is None else {"sample_weight": weight}
+    prob = clone(estimator).fit(data.X[rows], y, **options).predict_proba(data.X)
+    return log_of(prob, floor_of(y, y, 2))
 
 
-def test_unseen_values_keep_their_smoothed_frequency():
-    frequency = np.array([0.5, 0.1, 0.3, 0.1])
-    model = EstimatorModel(Fixed([0.25, 0.75]), np.array([0, 2]), frequency)
+@pytest.mark.parametrize(
+    "estimator", [GaussianNB(), make_pipeline(StandardScaler(), GaussianNB())], ids=["", "pipeline"]
+)
+def test_probabilities_are_the_classifiers_own(data, estimator):
+    found = fit_one(data, estimator).log_prob(data.X)
+    np.testing.assert_allclose(found, lifted(estimator, data), rtol=1e-9)
+    assert (np.exp(found) > GaussianNB().fit(data.X, data.codes[:, 0]).predict_proba(data.X)).any()
+    with pytest.raises(NotFittedError):  # the one that was given
+        check_is_fitted(estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "classes", "frequency", "expected"),
+    [
+        # values that it has not seen keep their smoothed frequency
+        (Fixed([0.25, 0.75]), [0, 2], [0.5, 0.1, 0.3, 0.1], [0.2, 0.1, 0.6, 0.1]),
+        (None, [0], [0.7, 0.3], [0.7, 0.3]),  # the frequencies are all there is
+    ],
+)
+def test_frequencies_stand_in_for_a_classifier(estimator, classes, frequency, expected):
+    model = EstimatorModel(estimator, np.array(classes), np.array(frequency))
     prob = np.exp(model.log_prob(np.zeros((2, 1))))
-    np.testing.assert_allclose(prob, np.tile([0.2, 0.1, 0.6, 0.1], (2, 1)), rtol=1e-12)
-
-
-def test_without_a_classifier_the_frequencies_are_all_there_is():
-    frequency = np.array([0.7, 0.3])
-    model = EstimatorModel(None, np.array([0]), frequency)
-    np.testing.assert_allclose(np.exp(model.log_prob(np.zeros((3, 1)))), np.tile(frequency, (3, 1)))
+    np.testing.assert_allclose(prob, np.tile(expected, (2, 1)), rtol=1e-12)
 
 
 def test_zero_probabilities_are_lifted():
@@ -87,11 +102,9 @@ def test_rows_without_weight_or_label_are_left_out(data):
     weight[:10] = 0.0
     codes = data.codes.copy()
     codes[10:20, 0] = -1
-    used = np.arange(20, 80)
-    found = fit_one(TrainingData(data.X, codes, (2, 2), weight), GaussianNB()).log_prob(data.X)
-    expected = GaussianNB().fit(data.X[used], codes[used, 0]).predict_proba(data.X)
-    floor = floor_of(codes[used, 0], codes[used, 0], 2)
-    np.testing.assert_allclose(found, log_of(expected, floor), rtol=1e-9)
+    used = TrainingData(data.X, codes, (2, 2), weight)
+    found = fit_one(used, GaussianNB()).log_prob(data.X)
+    np.testing.assert_allclose(found, lifted(GaussianNB(), used, 0, slice(20, None)), rtol=1e-9)
 
 
 def test_weights_reach_the_classifier(data, rng):
@@ -123,24 +136,17 @@ def test_held_out_scores_by_hand(data):
     np.testing.assert_allclose(found.log_prob[0], expected[rows], atol=1e-8)
     assert (found.log_prob[0, -15:] == 0).all()
     assert found.choice.tolist() == [0]
-
-
-def test_the_given_estimator_stays_unfitted(data):
-    estimator = DecisionTreeClassifier()
-    fit_one(data, estimator)
-    assert not hasattr(estimator, "tree_")
+    learning = EstimatorLearner(GaussianNB(), 1, verbose=False).on(data)
+    assert learning.cross_validate([], folds, lambda _, scores: scores, "") == []
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_workers_do_not_change_the_answer(data, n_jobs):
-    group = RowGroup(None, np.arange(2))
     learner = EstimatorLearner(LogisticRegression(), n_jobs, verbose=False)
-    tables = learner.on(data).fit([group], ZERO).log_prob(data.X)
+    tables = learner.on(data).fit([RowGroup(None, np.arange(2))], ZERO).log_prob(data.X)
     for label in range(2):
-        expected = LogisticRegression().fit(data.X, data.codes[:, label])
-        floor = floor_of(data.codes[:, label], data.codes[:, label], 2)
-        lifted = log_of(expected.predict_proba(data.X), floor)
-        np.testing.assert_allclose(tables[label], lifted, atol=1e-9)
+        expected = lifted(LogisticRegression(), data, label)
+        np.testing.assert_allclose(tables[label], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", [LinearSVC(), Perceptron()])
@@ -156,12 +162,6 @@ def test_weights_for_a_classifier_without_them_are_refused(data, rng):
         learner.on(weighted)
 
 
-def test_no_groups_have_no_scores(data):
-    learner = EstimatorLearner(GaussianNB(), 1, verbose=False)
-    folds = Folds(np.arange(80) % 2, 2)
-    assert learner.on(data).cross_validate([], folds, lambda _, scores: scores, "") == []
-
-
 def test_folds_without_rows_of_a_group_are_skipped(data):
     folds = Folds(np.where(np.arange(80) < 40, 0, 1), 2)
     learner = EstimatorLearner(GaussianNB(), 1, verbose=False)
@@ -170,14 +170,6 @@ def test_folds_without_rows_of_a_group_are_skipped(data):
     frequency = data.class_frequencies(0)  # fold 1 leaves no rows to learn from
     expected = np.log(frequency[data.codes[50:, 0]])
     np.testing.assert_allclose(found.log_prob[0], expected, rtol=1e-12)
-
-
-def test_pipelines_are_classifiers_too(data):
-    pipeline = make_pipeline(StandardScaler(), GaussianNB())
-    expected = pipeline.fit(data.X, data.codes[:, 0]).predict_proba(data.X)
-    found = fit_one(data, make_pipeline(StandardScaler(), GaussianNB())).log_prob(data.X)
-    floor = floor_of(data.codes[:, 0], data.codes[:, 0], 2)
-    np.testing.assert_allclose(found, log_of(expected, floor), rtol=1e-9)
 
 
 def test_weights_that_are_shares_of_one_are_not_fewer_rows(rng):

@@ -9,17 +9,17 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.learn import linear
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.from_estimator import EstimatorLearner
-from colabel.learn.linear import LinearLearner
+from colabel.learn.linear import Asked, LinearLearner
+from tests.asserts import assert_each_close, assert_each_equal
 from tests.models.oracle import Unsmoothed
 
 SIZES = (2, 3, 2, 4, 2)
 
 
-def learner(grid=(1.0,), tol=1e-9, max_iter=3000, n_jobs=1):
-    return LinearLearner(np.asarray(grid), tol, max_iter, n_jobs, verbose=False)
+def learner(grid=(1.0,), tol=1e-9, max_iter=3000, n_jobs=1, **options):
+    return LinearLearner(np.asarray(grid), tol, max_iter, n_jobs, verbose=False, **options)
 
 
 def reference(C=1.0):
@@ -68,17 +68,23 @@ def test_held_out_scores_equal_those_of_an_estimator(rng, weighted, missing):
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_fitted_probabilities_equal_those_of_an_estimator(rng, store, weighted):
+    """Each with the C that was chosen for it."""
     data = make_data(rng, weighted=weighted, missing=0.1)
     data = TrainingData(store(data.X), data.codes, data.cardinalities, data.weight)
-    groups = make_groups(data)
-    choices = [np.zeros(len(group.targets), dtype=np.intp) for group in groups]
+    groups, grid = make_groups(data), (0.01, 1.0, 10.0)
+    choices = [rng.integers(0, 3, len(group.targets)) for group in groups]
     X = store(rng.normal(size=(30, 4)))
-    ours = learner().on(data).fit(groups, choices).log_prob(X)
-    theirs = reference().on(data).fit(groups, choices).log_prob(X)
+    models = learner(grid).on(data).fit(groups, choices)
+    ours = models.log_prob(X)
     targets = np.concatenate([group.targets for group in groups])
     assert [table.shape for table in ours] == [(30, SIZES[target]) for target in targets]
-    for found, expected in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    shapes = [(1 if SIZES[target] == 2 else SIZES[target], 5) for target in targets]
+    assert [coef.shape for coef in models.coef] == shapes
+    assert models.n_iter > 1
+    zeros = [np.zeros_like(choice) for choice in choices]
+    theirs = [reference(C).on(data).fit(groups, zeros).log_prob(X) for C in grid]
+    for at, choice in enumerate(np.concatenate(choices)):
+        np.testing.assert_allclose(ours[at], theirs[choice][at], atol=1e-6)
 
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "csr"])
@@ -103,8 +109,7 @@ def test_extra_features_equal_those_of_an_estimator(rng, store, some):
     ):
         np.testing.assert_allclose(found.total, expected.total, atol=1e-5)
     models = ours.fit(groups, choices), theirs.fit(groups, choices)
-    for found, expected in zip(*(m.log_prob(data.X, extra) for m in models), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert_each_close(*(m.log_prob(data.X, extra) for m in models), atol=1e-6)
 
 
 def test_a_learner_may_see_other_data_and_folds(rng):
@@ -118,11 +123,6 @@ def test_a_learner_may_see_other_data_and_folds(rng):
         fresh = learner((0.1, 1.0)).on(data).cross_validate([group], folds, keep, "")[0]
         np.testing.assert_allclose(again.total, fresh.total, atol=1e-6)
         np.testing.assert_array_equal(again.choice, fresh.choice)
-
-
-def test_no_groups_have_no_scores(rng):
-    data = make_data(rng)
-    assert learner().on(data).cross_validate([], random_folds(data, 2, 0), keep, "") == []
 
 
 def test_values_absent_from_a_group_equal_the_estimators(rng):
@@ -141,42 +141,25 @@ def test_values_absent_from_a_group_equal_the_estimators(rng):
     np.testing.assert_allclose(ours[1], theirs[1], atol=1e-9)
 
 
-def test_each_target_gets_the_c_that_was_chosen(rng):
-    data = make_data(rng)
-    grid = (0.01, 1.0, 10.0)
-    group = RowGroup(None, np.arange(5))
-    choice = np.array([2, 0, 1, 1, 0])
-    models = learner(grid).on(data).fit([group], [choice])
-    log_prob = models.log_prob(data.X)
-    for label in range(5):
-        alone = RowGroup(None, np.array([label]))
-        zero = [np.zeros(1, dtype=np.intp)]
-        expected = reference(grid[choice[label]]).on(data).fit([alone], zero).log_prob(data.X)[0]
-        np.testing.assert_allclose(log_prob[label], expected, atol=1e-6)
-    assert [coef.shape for coef in models.coef] == [(1 if k == 2 else k, 5) for k in SIZES]
-    assert models.n_iter > 1
-
-
 @pytest.mark.parametrize("narrowest", [1, 4])
-def test_batches_of_any_size_give_the_same_answers(rng, monkeypatch, narrowest):
+def test_batches_of_any_size_give_the_same_answers(rng, narrowest):
     data = make_data(rng, sizes=(2,) * 7 + (3,) * 3, missing=0.1)
     folds = random_folds(data, 3, seed=0)
     groups = [RowGroup(None, np.arange(10)), RowGroup(np.arange(50), np.arange(1, 9))]
     choices = [np.zeros(len(group.targets), dtype=np.intp) for group in groups]
     wide = learner((1.0, 0.1)).on(data)
-    scores = wide.cross_validate(groups, folds, keep, "")
-    tables = wide.fit(groups, choices).log_prob(data.X)
-    monkeypatch.setattr(linear, "_BATCH", (1, narrowest, 1 << 21))
-    narrow = learner((1.0, 0.1)).on(data)
-    for one, two in zip(scores, narrow.cross_validate(groups, folds, keep, ""), strict=True):
+    narrow = learner((1.0, 0.1), batch=(1, narrowest, 1 << 21)).on(data)
+    n_batches = [len(own.batches(Asked(groups, folds), 3)[0]) for own in (wide, narrow)]
+    assert n_batches[0] < n_batches[1]
+    scores, others = (own.cross_validate(groups, folds, keep, "") for own in (wide, narrow))
+    for one, two in zip(scores, others, strict=True):
         np.testing.assert_allclose(one.total, two.total, atol=1e-6)
         np.testing.assert_array_equal(one.choice, two.choice)
-    for one, two in zip(tables, narrow.fit(groups, choices).log_prob(data.X), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-6)
+    tables = (own.fit(groups, choices).log_prob(data.X) for own in (wide, narrow))
+    assert_each_close(*tables, atol=1e-6)
 
 
-def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
-    monkeypatch.setattr(linear, "_BATCH", (1, 2, 1 << 21))
+def test_any_number_of_threads_gives_the_same_bits(rng):
     data = make_data(rng, sizes=(2,) * 8 + (3,) * 2)
     folds = random_folds(data, 3, seed=0)
     groups = [RowGroup(np.flatnonzero(data.codes[:, j] == 1), np.arange(5)) for j in range(5, 10)]
@@ -184,30 +167,27 @@ def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
     choices = [np.zeros(5, dtype=np.intp)] * 5
     found = []
     for n_jobs in (1, 2):
-        model = learner((0.1, 1.0), tol=1e-2, n_jobs=n_jobs).on(data)
+        model = learner((0.1, 1.0), tol=1e-2, n_jobs=n_jobs, batch=(1, 2, 1 << 21)).on(data)
         alone = model.cross_validate(everything, folds, keep, "")
         pairs = model.cross_validate(groups, folds, keep, "")
         tables = model.fit(groups, choices).log_prob(data.X)
         found.append([*(s.total for s in alone + pairs), *tables])
-    for one, two in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, two)
+    assert_each_equal(*found)
 
 
 def test_groups_come_back_in_their_order_whatever_their_sizes(rng):
     data = make_data(rng, sizes=(2, 2, 2))
-    folds = random_folds(data, 2, seed=0)
+    learning, folds = learner().on(data), random_folds(data, 2, seed=0)
+
+    def sizes(group, scores):
+        return len(group.rows), scores.total.shape[0]
+
     groups = [RowGroup(np.arange(n), np.array([0])) for n in (20, 100, 50)]
-    found = (
-        learner()
-        .on(data)
-        .cross_validate(
-            groups, folds, lambda group, scores: (len(group.rows), scores.total.shape[0]), ""
-        )
-    )
-    assert found == [(20, 1), (100, 1), (50, 1)]
+    assert learning.cross_validate(groups, folds, sizes, "") == [(20, 1), (100, 1), (50, 1)]
+    assert learning.cross_validate([], folds, sizes, "") == []
 
 
-def test_unfinished_regressions_are_reported_once(rng):
+def test_unfinished_regressions_are_reported_once_and_finished_ones_never(rng):
     data = make_data(rng, sizes=(2, 2))
     folds = random_folds(data, 2, seed=0)
     group = RowGroup(None, np.arange(2))
@@ -217,16 +197,12 @@ def test_unfinished_regressions_are_reported_once(rng):
     assert len(w) == 1
     with pytest.warns(ConvergenceWarning, match="2 regressions .* raise max_iter"):
         hasty.fit([group], [np.zeros(2, dtype=np.intp)])
-
-
-def test_finished_regressions_are_not_reported(rng):
-    data = make_data(rng, sizes=(2, 3))
-    group = RowGroup(None, np.arange(2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        learner(tol=1e-4).on(data).cross_validate([group], random_folds(data, 2, 0), keep, "")
+        learner(tol=1e-4).on(data).cross_validate([group], folds, keep, "")
 
 
 def test_a_choice_is_needed_where_there_is_more_than_one_c():
     assert not learner((1.0,)).needs_choice
     assert learner((1.0, 2.0)).needs_choice
+    np.testing.assert_array_equal(learner((0.1, 1.0)).deviations, [0.0, 0.1, 1.0])

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
 from colabel.learn.glm.path import Block
 from colabel.learn.linear import LinearLearner
+from tests.asserts import assert_each_close
 from tests.learn.glm.oracle import sklearn_model
 from tests.learn.test_linear import keep, learner, make_data
 
@@ -119,26 +120,6 @@ def test_a_scale_is_that_of_the_extra_columns(rng, store, n_rows):
 # ------------------------------------------------------------------------- fitted models
 
 
-@pytest.mark.parametrize("order", [[6, 0, 3], [3, 6, 3, 3], [1, 0, 1]])
-def test_models_can_be_taken_in_any_order_and_joined(rng, order):
-    data = make_data(rng)
-    learning = learner().on(data)
-    groups = [RowGroup(None, np.arange(5)), RowGroup(np.arange(60), np.array([2, 1]))]
-    models = learning.fit(groups, [np.repeat(ZERO, 5), np.repeat(ZERO, 2)])
-    tables = models.log_prob(data.X)
-    taken = models.take(np.array(order))
-    assert taken.n_models == len(order)
-    for found, position in zip(taken.log_prob(data.X), order, strict=True):
-        np.testing.assert_allclose(found, tables[position], atol=1e-12)
-    for found, position in zip(taken.coef, order, strict=True):
-        np.testing.assert_array_equal(found, models.coef[position])
-    both = taken.joined(models)
-    assert both.n_models == len(order) + 7
-    expected = [tables[position] for position in [*order, *range(7)]]
-    for found, table in zip(both.log_prob(data.X), expected, strict=True):
-        np.testing.assert_allclose(found, table, atol=1e-12)
-
-
 def test_cross_fitted_scores_are_by_models_that_have_not_seen_the_row(rng):
     data = make_data(rng, weighted=True, missing=0.1)
     folds = random_folds(data, 3, seed=0)
@@ -166,8 +147,7 @@ def test_models_of_a_path_give_the_scores_that_new_ones_would(rng):
     alone = learning.cross_validate([every], folds, keep, "", keep=True)[0]
     found = learning.cross_fitted_scores(folds, alone.choice, alone.models)
     expected = learning.cross_fitted_scores(folds, alone.choice)
-    for own, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(own, other, atol=1e-6)
+    assert_each_close(found, expected, atol=1e-6)
     assert learning.cross_validate([every], folds, keep, "")[0].models is None
 
 
@@ -187,10 +167,6 @@ def test_paths_handed_on_are_where_other_groups_may_start(rng):
     warm = learning.cross_validate(groups, folds, keep, "", start=first.path)[0]
     np.testing.assert_allclose(warm.total, cold.total, atol=1e-5)
     np.testing.assert_array_equal(warm.choice, cold.choice)
-
-
-def test_deviations_have_a_grid_of_their_own_that_begins_with_none():
-    np.testing.assert_array_equal(learner((0.1, 1.0)).deviations, [0.0, 0.1, 1.0])
 
 
 @pytest.mark.parametrize("constant", [False, True])

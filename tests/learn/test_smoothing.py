@@ -15,10 +15,7 @@ def test_weights_are_dealt_out_completely(rng):
         np.testing.assert_allclose(parts.sum(axis=1), weight)
         assert (parts >= 0).all()
         assert (parts.max(axis=1) - parts.min(axis=1) <= 2).all()
-
-
-def test_rows_of_weight_one_are_held_out_once_in_equal_parts():
-    parts = held_out_weights(np.ones(9), 3)
+    parts = held_out_weights(np.ones(9), 3)  # rows of weight one are held out once
     assert ((parts == 0) | (parts == 1)).all()
     assert parts.sum(axis=0).tolist() == [3, 3, 3]
 

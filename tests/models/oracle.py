@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 Splits = Sequence[tuple[np.ndarray, np.ndarray]]
+TIGHT = {"tol": 1e-10, "max_iter": 3000}  # of models that are compared with others
 
 
 def regression(C: float = 1.0) -> Callable[[], LogisticRegression]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.class_weight import compute_sample_weight
 
 from colabel import BinaryRelevance
-from tests.models.oracle import floor_of, log_of, regression
-
-TIGHT = {"tol": 1e-10, "max_iter": 3000}
+from tests.asserts import assert_each_close
+from tests.models.oracle import TIGHT, floor_of, log_of, regression
 
 
 def draw(rng, n_rows=150, sizes=(2, 2, 2)):
@@ -25,74 +26,62 @@ def draw(rng, n_rows=150, sizes=(2, 2, 2)):
     return X, codes
 
 
+def tables_of(prob):
+    """Probabilities as one table (n, K) per label."""
+    return prob if isinstance(prob, list) else [np.column_stack([1 - p, p]) for p in prob.T]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 2, 4), (3,)])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("C", [0.05, 1.0])
-def test_probabilities_equal_a_loop_over_labels(rng, weighted, C):
-    X, Y = draw(rng)
+def test_probabilities_equal_a_loop_over_labels(rng, sizes, weighted, missing, class_weight, C):
+    X, Y = draw(rng, sizes=sizes)
+    gaps = np.where(rng.random(Y.shape) < missing, np.nan, Y)
     weight = rng.uniform(0.1, 2.0, size=150) if weighted else None
-    model = BinaryRelevance(C=C, **TIGHT).fit(X, Y, sample_weight=weight)
+    model = BinaryRelevance(C=C, class_weight=class_weight, **TIGHT)
+    model.fit(X, gaps if missing else Y, sample_weight=weight)
     X_new = rng.normal(size=(50, 4))
-    for label in range(3):
-        alone = regression(C)().fit(X, Y[:, label], weight)
-        expected = alone.predict_proba(X_new)[:, 1]
-        np.testing.assert_allclose(model.predict_proba(X_new)[:, label], expected, atol=1e-8)
+    tables = model.joint(X_new).marginal_tables()
+    for label, table in enumerate(tables):
+        seen = ~np.isnan(gaps[:, label])
+        own = None if weight is None else weight[seen]
+        alone = regression(C)().set_params(class_weight=class_weight)
+        alone.fit(X[seen], Y[seen, label], own)
+        np.testing.assert_allclose(table, alone.predict_proba(X_new), atol=1e-6)
         np.testing.assert_array_equal(model.predict(X_new)[:, label], alone.predict(X_new))
-    assert model.C_.tolist() == [C] * 3
+    assert_each_close(tables_of(model.predict_proba(X_new)), tables, rtol=1e-12)
+    assert model.C_.tolist() == [C] * len(sizes)
     assert model.n_iter_ > 1
 
 
-def test_class_variables_equal_a_loop_over_variables(rng):
-    X, Y = draw(rng, sizes=(3, 2, 4))
-    model = BinaryRelevance(C=0.3, **TIGHT).fit(X, Y)
-    for label, table in enumerate(model.predict_proba(X)):
-        expected = regression(0.3)().fit(X, Y[:, label]).predict_proba(X)
-        np.testing.assert_allclose(table, expected, atol=1e-7)
-
-
-def test_a_single_variable_is_scikit_learns_regression(rng):
+def test_a_single_variable_comes_back_as_scikit_learns(rng):
     X, Y = draw(rng, sizes=(3,))
     y = np.array(["low", "mid", "top"])[Y[:, 0]]
-    model = BinaryRelevance(C=1.0, **TIGHT).fit(X, y)
-    expected = regression()().fit(X, y)
+    model, expected = BinaryRelevance(C=1.0, **TIGHT).fit(X, y), regression()().fit(X, y)
     np.testing.assert_array_equal(model.classes_, expected.classes_)
     np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-7)
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
 
 
-def test_each_label_chooses_its_own_c_like_scikit_learn(rng):
+@pytest.mark.parametrize("class_weight", [None, {1: 20.0}])
+def test_each_label_chooses_its_own_c_like_scikit_learn(rng, class_weight):
+    """By the loss in which classes have their weights."""
     X, Y = draw(rng)
-    Y[:, 1] = rng.integers(0, 2, size=150)  # noise wants a strong penalty
+    Y[:, 1] = rng.random(150) < 0.3  # noise wants a strong penalty
     Y[:, 2] = X[:, 0] > 0.5  # a clean label wants none
     grid, cv = [10.0, 0.001, 0.1], KFold(4)
-    model = BinaryRelevance(C=grid, cv=cv, **TIGHT).fit(X, Y)
-    for label in range(3):
+    model = BinaryRelevance(C=grid, cv=cv, class_weight=class_weight, **TIGHT).fit(X, Y)
+    for label, y in enumerate(Y.T):
+        weight = np.where((y == 1) & (class_weight is not None), 20.0, 1.0)
         likelihood = []
         for C in grid:
-            log_prob = cross_val_predict(
-                regression(C)(), X, Y[:, label], cv=cv, method="predict_log_proba"
-            )
-            likelihood.append(log_prob[np.arange(150), Y[:, label]].sum())
+            own = regression(C)().set_params(class_weight=class_weight)
+            log_prob = cross_val_predict(own, X, y, cv=cv, method="predict_log_proba")
+            likelihood.append(weight @ log_prob[np.arange(150), y])
         assert model.C_[label] == grid[int(np.argmax(likelihood))]
     assert len(set(model.C_)) > 1
-
-
-def test_missing_labels_are_left_out_of_their_label_only(rng):
-    X, Y = draw(rng)
-    gaps = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
-    prob = BinaryRelevance(C=1.0, **TIGHT).fit(X, gaps).predict_proba(X)
-    for label in range(3):
-        seen = ~np.isnan(gaps[:, label])
-        alone = regression()().fit(X[seen], Y[seen, label])
-        np.testing.assert_allclose(prob[:, label], alone.predict_proba(X)[:, 1], atol=1e-8)
-
-
-def test_any_classifier_can_replace_the_regression(rng):
-    X, Y = draw(rng)
-    prob = BinaryRelevance(estimator=GaussianNB()).fit(X, Y).predict_proba(X)
-    for label in range(3):
-        own = GaussianNB().fit(X, Y[:, label]).predict_proba(X)
-        expected = np.exp(log_of(own, floor_of(Y[:, label], Y[:, label], 2)))[:, 1]
-        np.testing.assert_allclose(prob[:, label], expected, atol=1e-9)
 
 
 WEIGHTS = {
@@ -121,48 +110,25 @@ def test_class_weights_are_those_of_scikit_learn(rng, form, weighted):
         np.testing.assert_allclose(model.models_.coef[label][0], coef, atol=1e-6)
 
 
-def test_class_weights_of_variables_with_more_values_and_of_missing_labels(rng):
-    X, Y = draw(rng, sizes=(3, 2))
-    gaps = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
-    model = BinaryRelevance(C=0.3, class_weight="balanced", **TIGHT).fit(X, gaps)
-    for label, table in enumerate(model.predict_proba(X)):
-        seen = ~np.isnan(gaps[:, label])
-        expected = LogisticRegression(C=0.3, class_weight="balanced", tol=1e-10, max_iter=1000)
-        expected.fit(X[seen], Y[seen, label])
-        np.testing.assert_allclose(table, expected.predict_proba(X), atol=1e-5)
-
-
-def test_class_weights_choose_c_by_the_weighted_loss(rng):
-    X, Y = draw(rng)
-    Y[rng.random(150) < 0.7, 1] = 0
-    grid, cv = [0.001, 0.1, 10.0], KFold(4)
-    model = BinaryRelevance(C=grid, cv=cv, class_weight={1: 20.0}, **TIGHT).fit(X, Y)
-    for label in range(3):
-        weight = np.where(Y[:, label] == 1, 20.0, 1.0)
-        likelihood = []
-        for C in grid:
-            own = LogisticRegression(C=C, class_weight={1: 20.0}, tol=1e-8, max_iter=1000)
-            found = cross_val_predict(own, X, Y[:, label], cv=cv, method="predict_log_proba")
-            likelihood.append(weight @ found[np.arange(150), Y[:, label]])
-        assert model.C_[label] == grid[int(np.argmax(likelihood))]
-
-
-def test_class_weights_reach_any_classifier_and_do_not_depend_on_threads(rng):
+@pytest.mark.parametrize(
+    "estimator", [GaussianNB(), DecisionTreeClassifier(max_depth=3, random_state=0)], ids=str
+)
+def test_any_classifier_can_replace_the_regression(rng, estimator):
+    """With class weights as weights of rows, whatever the threads."""
     X, Y = draw(rng)
     Y[rng.random(150) < 0.6, 0] = 0
-    estimator = DecisionTreeClassifier(max_depth=3, random_state=0)
-    prob = [
-        BinaryRelevance(estimator=estimator, class_weight="balanced", n_jobs=n)
-        .fit(X, Y)
-        .predict_proba(X)
-        for n in (None, 2)
-    ]
-    np.testing.assert_array_equal(*prob)
-    weighted = DecisionTreeClassifier(max_depth=3, random_state=0, class_weight="balanced")
-    for label in range(3):
-        expected = weighted.fit(X, Y[:, label]).predict_proba(X)[:, 1]
-        # no classifier's probability is below a share of one row
-        np.testing.assert_allclose(prob[0][:, label], expected, atol=0.01)
+    for class_weight in (None, "balanced"):
+        model = BinaryRelevance(estimator=estimator, class_weight=class_weight)
+        prob = [model.set_params(n_jobs=n).fit(X, Y).predict_proba(X) for n in (None, 2)]
+        np.testing.assert_array_equal(*prob)
+        for label, y in enumerate(Y.T):
+            weight = compute_sample_weight(class_weight, y)
+            own = clone(estimator).fit(X, y, sample_weight=weight).predict_proba(X)
+            if class_weight is None:
+                own = np.exp(log_of(own, floor_of(y, y, 2)))
+            # no classifier's probability is below a share of one row
+            tolerance = 1e-9 if class_weight is None else 0.01
+            np.testing.assert_allclose(prob[0][:, label], own[:, 1], atol=tolerance)
     with pytest.raises(ValueError, match="does not accept sample_weight"):
         BinaryRelevance(estimator=KNeighborsClassifier(), class_weight="balanced").fit(X, Y)
 

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import MetaEstimatorMixin
 
 import colabel
 from colabel import CTBN, BinaryRelevance, ClassifierChain, LDSMixture, decide
 from colabel.decide import Seen
 from colabel.decide.decisions import resolve_decision
 from colabel.joint import Independent, Reweighted
-from colabel.models import JointClassifier
 from colabel.saving import ModelFileError
 from tests.joint.oracle import make_space
-
-MODELS = [
-    getattr(colabel, name)
-    for name in colabel.__all__
-    if isinstance(getattr(colabel, name), type)
-    and issubclass(getattr(colabel, name), JointClassifier)
-    and not issubclass(getattr(colabel, name), MetaEstimatorMixin)  # the model inside can be
-]
 
 
 def exclusive(n=200, seed=0):
@@ -30,12 +20,6 @@ def exclusive(n=200, seed=0):
     X = rng.normal(size=(n, 3))
     which = (X + 0.8 * rng.normal(size=(n, 3))).argmax(axis=1)
     return X, np.eye(3, dtype=int)[which]
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_every_model_with_a_joint_can_be_calibrated(model):
-    parameters = model().get_params() if model is not colabel.JointStack else {"calibrate": None}
-    assert "calibrate" in parameters
 
 
 def test_what_never_occurs_pays_for_it():
@@ -50,11 +34,6 @@ def test_what_never_occurs_pays_for_it():
     assert model.score(new_X, new_Y) > plain.score(new_X, new_Y)
     assert plain.predict(new_X).sum(axis=1).min() == 0  # none of the three, which never occurs
     assert (model.predict(new_X).sum(axis=1) == 1).mean() > 0.95
-
-
-def test_probabilities_of_labels_are_those_of_the_calibrated_joint():
-    X, Y = exclusive()
-    model = BinaryRelevance(C=0.1, random_state=0, calibrate=True).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(X), model.joint(X).marginals())
     assert abs(model.predict_proba(X).sum(axis=1) - 1).mean() < 0.1
 
@@ -81,31 +60,12 @@ def test_a_temperature_is_positive_and_finite():
     assert 0 < model.calibration_.temperature < 21
 
 
-def test_a_second_fit_forgets_the_calibration():
-    X, Y = exclusive(60)
-    model = BinaryRelevance(C=0.1, calibrate=True, decision="seen", random_state=0).fit(X, Y)
-    assert hasattr(model, "calibration_")
-    assert hasattr(model, "seen_")
-    model.set_params(calibrate=False, decision="subset").fit(X, Y)
-    assert not hasattr(model, "calibration_")
-    assert not hasattr(model, "seen_")
-
-
 def test_too_few_rows_to_calibrate():
     model = BinaryRelevance(C=0.1, calibrate=True).fit([[0.0], [1.0]], [[0, 1], [1, 0]])
     plain = BinaryRelevance(C=0.1).fit([[0.0], [1.0]], [[0, 1], [1, 0]])
     np.testing.assert_allclose(model.predict_proba([[0.5]]), plain.predict_proba([[0.5]]))
     one = BinaryRelevance(C=0.1, calibrate=True).fit([[0.0]], [[0, 1]])
     assert one.predict([[0.5]]).tolist() == [[0, 1]]
-
-
-def test_calibrated_models_are_saved(tmp_path):
-    X, Y = exclusive(80)
-    model = CTBN(C=0.1, calibrate=True, decision="seen", random_state=0).fit(X, Y)
-    colabel.save(model, tmp_path / "model.colabel")
-    again = colabel.load(tmp_path / "model.colabel")
-    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_splits_of_all_rows_do_not_fit_their_parts():
@@ -128,11 +88,6 @@ def test_a_file_with_other_vectors_is_refused(tmp_path):
             colabel.save(model, tmp_path / "m")
 
 
-def test_calibrate_is_true_or_false():
-    with pytest.raises(ValueError, match="calibrate='yes' must be True or False"):
-        CTBN(calibrate="yes").fit(*exclusive(20))
-
-
 def test_seen_predicts_only_what_was_seen():
     X, Y = exclusive()
     model = ClassifierChain(C=0.1, decision="seen", random_state=0).fit(X, Y)
@@ -153,19 +108,16 @@ def test_seen_is_the_most_probable_of_the_list():
         decide(joint, Seen(vectors[:0]))
 
 
-def test_seen_needs_a_row_with_all_its_labels():
-    """It failed in `predict` only."""
-    X, Y = exclusive(40)
-    Y = Y.astype(float)
-    Y[np.arange(40), np.arange(40) % 3] = np.nan
-    with pytest.raises(ValueError, match="no row has all its labels: choose another decision"):
-        BinaryRelevance(C=0.1, decision="seen").fit(X, Y)
-
-
-def test_seen_needs_the_training_rows():
+def test_seen_needs_training_rows_with_all_their_labels():
     X, Y = exclusive(40)
     model = BinaryRelevance(C=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="fit it with this decision"):
         model.set_params(decision="seen").predict(X)
     with pytest.raises(ValueError, match="give it to a model before it is fitted"):
         resolve_decision("seen")
+    Y = Y.astype(float)
+    Y[np.arange(40), np.arange(40) % 3] = np.nan  # it failed in `predict` only
+    with pytest.raises(ValueError, match="no row has all its labels: choose another decision"):
+        BinaryRelevance(C=0.1, decision="seen").fit(X, Y)
+    with pytest.raises(ValueError, match="calibrate='yes' must be True or False"):
+        CTBN(calibrate="yes").fit(X, Y)

@@ -14,12 +14,7 @@ from colabel import CTBN, BinaryRelevance, JointStack
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.models.cross_fitting import (
-    Member,
-    fitted_members,
-    held_out_experts,
-    require_joint,
-)
+from colabel.models.cross_fitting import Member, fitted_members, held_out_experts, require_joint
 
 ALONE = BinaryRelevance(C=0.1, random_state=0)
 
@@ -35,7 +30,7 @@ def data_of(X, Y):
     return TrainingData(X, codes, space.cardinalities), space
 
 
-def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
+def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch, request):
     data, space = data_of(*rows())
     halves = np.arange(30), np.arange(30, 60)
     whole, _, _ = held_out_experts([Member("alone", ALONE)], data, space, *halves, 3)
@@ -43,7 +38,7 @@ def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
     monkeypatch.setattr(
         BinaryRelevance, "joint", lambda self, X: (asked.append(len(X)), joint(self, X))[1]
     )
-    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
+    request.getfixturevalue("few_rows_at_once")
     parts, _, _ = held_out_experts([Member("alone", ALONE)], data, space, *halves, 3)
     assert asked == [7, 7, 7, 7, 2]
     for name in ("new", "entry", "known", "weight"):
@@ -51,15 +46,8 @@ def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
     np.testing.assert_allclose(parts.truth, whole.truth)
     np.testing.assert_array_equal(parts.lists.indptr, whole.lists.indptr)
     np.testing.assert_allclose(parts.lists.log_prob, whole.lists.log_prob)
-
-
-def test_the_vectors_listed_are_not_kept():
-    data, space = data_of(*rows())
-    held, _, _ = held_out_experts(
-        [Member("alone", ALONE)], data, space, np.arange(30), np.arange(30, 60), 3
-    )
-    assert held.lists.codes.size == 0
-    assert len(held.new) == held.lists.indptr[-1]
+    assert whole.lists.codes.size == 0  # the vectors listed are not kept
+    assert len(whole.new) == whole.lists.indptr[-1]
 
 
 class Kept(BaseEstimator):
@@ -96,50 +84,34 @@ def test_long_parameters_that_differ_in_the_middle_share_nothing():
     assert second.mask[601]
 
 
-def test_types_of_one_name_share_nothing():
+def test_what_differs_shares_nothing():
+    """Types of one name, and what cannot be hashed, but with itself."""
     other = type("Kept", (Kept,), {"__module__": "elsewhere"})
     first, second = transformers(Kept(slice(0, 2)), other(slice(0, 2)))
-    assert type(first) is Kept
-    assert type(second) is other
-
-
-def test_what_cannot_be_hashed_is_shared_with_itself():
+    assert (type(first), type(second)) == (Kept, other)
     step = FunctionTransformer(lambda X: X[:, :2])
     first, second, third = transformers(step, step, FunctionTransformer(lambda X: X[:, 2:4]))
     assert first is second
     assert first is not third
 
 
-class Unable(Independent):
-    """A joint that cannot answer some question."""
-
-    question = "top_k_codes"
-
-    def top_k_codes(self, k):
-        return self._answer("top_k_codes", k)
-
-    def log_prob_codes(self, codes):
-        return self._answer("log_prob_codes", codes)
-
-    def rows(self, index):
-        return Unable(self.space, [table[index] for table in self.log_tables])
-
-    def _answer(self, name, argument):
-        if name == Unable.question:
-            raise MemoryError("it would take 3 TB")
-        return getattr(super(), name)(argument)
-
-
-class Hopeless(BinaryRelevance):
-    """A model whose joint fails once it is asked."""
-
-    def _joint(self, X):
-        return Unable(self.label_space_, super()._joint(X).log_tables)
+def fails(self, argument):
+    raise MemoryError("it would take 3 TB")
 
 
 @pytest.mark.parametrize("question", ["top_k_codes", "log_prob_codes"])
-def test_a_member_that_cannot_answer_is_left_out(monkeypatch, question):
-    monkeypatch.setattr(Unable, "question", question)
+def test_a_member_that_cannot_answer_is_left_out(question):
+    """Its joint fails once it is asked."""
+
+    class Unable(Independent):
+        def rows(self, index):
+            return Unable(self.space, [table[index] for table in self.log_tables])
+
+    class Hopeless(BinaryRelevance):
+        def _joint(self, X):
+            return Unable(self.label_space_, super()._joint(X).log_tables)
+
+    setattr(Unable, question, fails)
     X, Y = rows()
     members = [("hopeless", Hopeless(C=0.1)), ("alone", ALONE)]
     with pytest.warns(UserWarning, match="'hopeless' is left out of the stack: it would take 3 TB"):

@@ -9,18 +9,14 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from colabel import CTBN, BinaryRelevance
 from colabel.learn.conditional import TrainingData
 from colabel.models.ctbn import most_parents
-from studies.datasets import load, make_synthetic
-from tests.models.oracle import PaperCTBN, regression
-
-TIGHT = {"tol": 1e-10, "max_iter": 3000}
+from studies.datasets import make_synthetic
+from tests.models.oracle import TIGHT, PaperCTBN, regression
 
 
 def draw(rng, n_rows, sizes, parents, strength=2.0):
@@ -141,8 +137,8 @@ def test_classifiers_that_take_missing_features(rng):
     estimator = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=5)
     with threadpool_limits(1):  # threads only get in each other's way here
         model = CTBN(estimator=estimator, cv=2, random_state=0, n_jobs=1).fit(X, codes)
-    assert model.predict(X).shape == codes.shape
-    assert np.isfinite(model.joint(X).log_prob(codes)).all()
+    assert model.score(X, codes) > 0.3
+    assert model.joint(X).log_prob(codes).mean() > -2 * np.log(2)
     with pytest.raises(ValueError, match="NaN"):
         CTBN(estimator=GaussianNB()).fit(X, codes)
 
@@ -159,37 +155,25 @@ def test_missing_labels_equal_the_oracle_without_those_rows(rng):
 
 def test_gains_are_scores_less_those_without_parent_per_row(rng):
     X, codes = binary_data(rng)
-    model = CTBN(C=1.0, random_state=0).fit(X, codes)
+    model, other = (CTBN(C=1.0, cv=0.3, random_state=seed).fit(X, codes) for seed in (0, 1))
     gains = (model.edge_scores_ - np.diag(model.edge_scores_)) / 200
     np.testing.assert_allclose(model.edge_gains_, gains, atol=1e-12)
     assert (np.diag(model.edge_gains_) == 0).all()
-
-
-def test_random_folds_equal_the_same_folds_given(rng):
-    X, codes = binary_data(rng)
-    model = CTBN(C=1.0, cv=0.3, random_state=0, **TIGHT).fit(X, codes)
-    assert model.edge_scores_.max() < 0
-    # 60 held-out rows: each scores about -log 2 or better
-    assert -np.diag(model.edge_scores_).max() < 60
-    other = CTBN(C=1.0, cv=0.3, random_state=1, **TIGHT).fit(X, codes)
+    assert -60 < model.edge_scores_.max() < 0  # 60 rows held out, each about -log 2 or better
     assert (model.edge_scores_ != other.edge_scores_).any()
 
 
 def test_a_splitter_equals_its_splits(rng):
     X, codes = binary_data(rng)
-    splitter = KFold(3, shuffle=True, random_state=0)
-    one = CTBN(C=1.0, cv=splitter).fit(X, codes)
-    two = CTBN(C=1.0, cv=list(splitter.split(X))).fit(X, codes)
-    np.testing.assert_array_equal(one.edge_scores_, two.edge_scores_)
-
-
-def test_a_stratified_splitter_serves_a_single_label(rng):
-    X, codes = binary_data(rng)
-    split = CTBN(cv=StratifiedKFold(3)).fit(X, codes[:, 0])
-    # without chance in the folds there is none in the answer, and a vector comes back as a vector
-    listed = CTBN(cv=list(StratifiedKFold(3).split(X, codes[:, 0]))).fit(X, codes[:, 0])
-    np.testing.assert_array_equal(split.predict_proba(X), listed.predict_proba(X))
-    np.testing.assert_array_equal(split.predict(X), split.predict_proba(X).argmax(axis=1))
+    for splitter, Y in ((KFold(3), codes), (StratifiedKFold(3), codes[:, 0])):
+        one, two = (
+            CTBN(C=(0.1, 1.0), cv=cv).fit(X, Y) for cv in (splitter, list(splitter.split(X, Y)))
+        )
+        np.testing.assert_array_equal(one.edge_scores_, two.edge_scores_)
+        # without chance in the folds there is none in the answer
+        np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    # and a vector comes back as a vector
+    np.testing.assert_array_equal(one.predict(X), one.predict_proba(X).argmax(axis=1))
 
 
 # ------------------------------------------------------------------------ special cases
@@ -220,14 +204,6 @@ def test_min_rows_counts_weight(rng):
     assert (model.tree_ == -1).all()
 
 
-def test_without_frequent_values_it_is_binary_relevance(rng):
-    X, codes = binary_data(rng)
-    model = CTBN(C=1.0, min_rows=10_000, **TIGHT).fit(X, codes)
-    assert (model.tree_ == -1).all()
-    expected = BinaryRelevance(C=1.0, **TIGHT).fit(X, codes).predict_proba(X)
-    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-7)
-
-
 @pytest.mark.parametrize("min_rows", [0, 1])
 def test_the_rarest_values_may_have_classifiers_of_their_own(rng, min_rows):
     X, codes = binary_data(rng, 60)
@@ -237,16 +213,16 @@ def test_the_rarest_values_may_have_classifiers_of_their_own(rng, min_rows):
     prob = model.predict_proba(X)
     assert prob[:, 1].max() < 0.05
     assert 0.005 < prob[:, 3].mean() < 0.05  # one row of sixty
-    assert np.isfinite(model.edge_scores_).all()
+    assert -60 < model.edge_scores_.max() <= 0
 
 
 def test_weight_zero_for_all_rows_of_a_parent_value(rng):
     X, codes = binary_data(rng, 60)
     weight = np.where(codes[:, 0] == 1, 0.0, 1.0)
     model = CTBN(C=1.0, min_rows=0, random_state=0).fit(X, codes, sample_weight=weight)
-    assert np.isfinite(model.edge_scores_).all()
+    assert -60 < model.edge_scores_.max() <= 0
     prob = model.predict_proba(X)
-    assert np.isfinite(prob).all()
+    assert ((prob > 0) & (prob < 1)).all()
     assert prob[:, 0].max() < 0.05
 
 
@@ -259,12 +235,15 @@ def test_values_absent_among_a_parents_rows_stay_unlikely(rng):
     assert together[:, 1, 2].max() < 0.05
 
 
-def test_one_label_is_a_plain_regression(rng):
+@pytest.mark.parametrize(("n_labels", "min_rows"), [(1, 10), (4, 10_000)])
+def test_without_parents_it_is_binary_relevance(rng, n_labels, min_rows):
+    """Of one label, or without frequent values."""
     X, codes = binary_data(rng)
-    model = CTBN(C=[0.1, 1.0], random_state=0, **TIGHT).fit(X, codes[:, :1])
-    alone = BinaryRelevance(C=[0.1, 1.0], random_state=0, **TIGHT).fit(X, codes[:, :1])
-    assert model.tree_.tolist() == [-1]
-    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-9)
+    options = {"C": [0.1, 1.0], "random_state": 0, **TIGHT}
+    model = CTBN(min_rows=min_rows, **options).fit(X, codes[:, :n_labels])
+    assert model.tree_.tolist() == [-1] * n_labels
+    alone = BinaryRelevance(**options).fit(X, codes[:, :n_labels]).predict_proba(X)
+    np.testing.assert_allclose(model.predict_proba(X), alone, atol=1e-7)
 
 
 def test_a_tree_beats_independent_labels_on_sd2():
@@ -276,18 +255,6 @@ def test_a_tree_beats_independent_labels_on_sd2():
     losses = [-model.joint(X_test).log_prob(Y_test).mean() for model in (tree, alone)]
     assert losses[0] < losses[1] - 0.02
     assert tree.score(X_test, Y_test) >= alone.score(X_test, Y_test)
-
-
-def test_a_tree_beats_independent_labels_on_emotions(data_home):
-    data = load("emotions", data_home=data_home)
-    losses = {CTBN: [], BinaryRelevance: []}
-    for train, test in KFold(3, shuffle=True, random_state=0).split(data.X):
-        for kind, found in losses.items():
-            model = make_pipeline(StandardScaler(), kind(C=[0.01, 0.1], cv=3, random_state=0))
-            model.fit(data.X[train], data.Y[train])
-            joint = model[-1].joint(model[0].transform(data.X[test]))
-            found.append(-joint.log_prob(data.Y[test]).mean())
-    assert np.mean(losses[CTBN]) < np.mean(losses[BinaryRelevance]) - 0.05
 
 
 def test_shared_pairs_of_class_variables_are_as_good_as_separate_ones(rng):

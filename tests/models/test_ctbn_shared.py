@@ -8,9 +8,9 @@ import pytest
 from colabel import CTBN
 from colabel.learn.conditional import TrainingData, random_folds
 from tests.models.ctbn_oracle import SharedCTBN
+from tests.models.oracle import TIGHT
 from tests.models.test_ctbn import draw
 
-TIGHT = {"tol": 1e-10, "max_iter": 3000}
 GRID = (0.05, 2.0)
 
 
@@ -98,10 +98,3 @@ def test_screened_parents_are_the_full_search_where_they_suffice(rng):
     assert len(skeleton & expected) >= len(expected) - 1
     everything = CTBN(1.0, cv=3, random_state=0, max_parents=5).fit(X, Y)
     np.testing.assert_array_equal(everything.edge_scores_, full.edge_scores_)
-
-
-@pytest.mark.parametrize("wrong", [0, 1.5, "some"])
-def test_wrong_numbers_of_parents(rng, wrong):
-    X, codes = draw(rng, 50, (2, 2), {0: None, 1: 0}, strength=1.0)
-    with pytest.raises(ValueError, match="max_parents="):
-        CTBN(max_parents=wrong).fit(X, codes)

@@ -12,8 +12,16 @@ from sklearn.svm import LinearSVC
 
 import colabel
 from colabel import CTBN, BinaryRelevance
+from colabel import ClassifierChain as Chain
+from colabel import ConformalSets as Sets
+from colabel import ProbabilisticClassifierChain as Probabilistic
+from colabel import StackedBinaryRelevance as Stacked
 from colabel.joint.chain import BeamSearch
 from tests.test_conformance import MODELS
+
+BAYES = {"estimator": GaussianNB(), "stack": False}
+NEAR = {"estimator": KNeighborsClassifier(), "stack": False}
+
 
 RANGES = {
     "BinaryRelevance": [
@@ -22,7 +30,11 @@ RANGES = {
         ("tol", [0, -1e-4]),
         ("max_iter", [0]),
     ],
-    "CTBN": [("min_rows", [-1, np.nan, "few"]), ("pairs", ["both"])],
+    "CTBN": [
+        ("min_rows", [-1, np.nan, "few"]),
+        ("pairs", ["both"]),
+        ("max_parents", [0, 1.5, "some"]),
+    ],
     "CDN": [("n_sweeps", [0]), ("marginals", ["all"]), ("label_coding", ["1/2"])],
     "ClassifierChain": [
         ("order", ["alphabetical"]),
@@ -109,47 +121,23 @@ def test_decisions_that_are_none(rows, model, decision):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (colabel.ClassifierChain(order=[0, 1]), "must name each of the 3 labels once"),
-        (
-            colabel.ClassifierChain(label_scale=2.0, estimator=GaussianNB(), stack=False),
-            "of the built-in regression only",
-        ),
-        (colabel.ClassifierChain(stack="yes"), "stack='yes' must be True or False"),
-        (
-            colabel.ProbabilisticClassifierChain(inference="epsilon", epsilon=2),
-            "epsilon=2 must be",
-        ),
-        (
-            colabel.ProbabilisticClassifierChain(inference=BeamSearch(3)),
-            "must be a name, such as 'exact'",
-        ),
-        (
-            colabel.ProbabilisticClassifierChain(inference="beam", beam_width=0),
-            "beam_width=0 must be",
-        ),
-        (
-            colabel.EnsembleOfChains(bootstrap=True, estimator=KNeighborsClassifier(), stack=False),
-            "not accept sample_weight",
-        ),
+        (Chain(order=[0, 1]), "must name each of the 3 labels once"),
+        (Chain(label_scale=2.0, **BAYES), "of the built-in regression only"),
+        (Chain(stack="yes"), "stack='yes' must be True or False"),
+        (Probabilistic(inference="epsilon", epsilon=2), "epsilon=2 must be"),
+        (Probabilistic(inference=BeamSearch(3)), "must be a name, such as 'exact'"),
+        (Probabilistic(inference="beam", beam_width=0), "beam_width=0 must be"),
+        (colabel.EnsembleOfChains(bootstrap=True, **NEAR), "not accept sample_weight"),
         (colabel.PairwiseCRF(edge_features=[7]), "but X has 3 columns"),
-        (colabel.StackedBinaryRelevance(cv=0.3), "never holds out some of the rows"),
-        (
-            colabel.StackedBinaryRelevance(estimator=LinearSVC(), decision="f1"),
-            "decision='f1' needs probabilities",
-        ),
+        (Stacked(cv=0.3), "never holds out some of the rows"),
+        (Stacked(estimator=LinearSVC(), decision="f1"), "decision='f1' needs probabilities"),
         (BinaryRelevance(estimator=LinearSVC()), "has no predict_proba"),
-        (
-            colabel.ConformalSets(CTBN(), coverage=1.0),
-            "coverage=1.0 must be a probability between 0 and 1",
-        ),
-        (colabel.ConformalSets(CTBN(), coverage="0.9"), "coverage='0.9'"),
-        (
-            colabel.ConformalSets(CTBN(), nonconformity="odds"),
-            "nonconformity='odds' must be one of 'mass', 'random mass'",
-        ),
-        (colabel.ConformalSets(CTBN(), max_listed=0), "max_listed=0 must be an integer"),
-        (colabel.ConformalSets(CTBN(), allow_empty=1), "allow_empty=1 must be True or False"),
-        (colabel.ConformalSets(CTBN(), cv="all"), "cv='all' must be"),
+        (Sets(CTBN(), coverage=1.0), "coverage=1.0 must be a probability between 0 and 1"),
+        (Sets(CTBN(), coverage="0.9"), "coverage='0.9'"),
+        (Sets(CTBN(), nonconformity="odds"), "='odds' must be one of 'mass', 'random mass'"),
+        (Sets(CTBN(), max_listed=0), "max_listed=0 must be an integer"),
+        (Sets(CTBN(), allow_empty=1), "allow_empty=1 must be True or False"),
+        (Sets(CTBN(), cv="all"), "cv='all' must be"),
     ],
 )
 def test_parameters_that_do_not_suit_each_other(rows, model, message):

@@ -10,7 +10,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import colabel
 from colabel import CTBN, BinaryRelevance, BoostedFeatures, ForestFeatures, joint_of
 
 # Strict: a check that begins to pass, or another that begins to fail, is news.
@@ -94,28 +93,21 @@ def test_training_rows_are_described_by_trees_that_have_not_seen_them(table, opt
     assert honest[signal, 0].mean() - honest[~signal, 0].mean() > 0.3
 
 
-def test_no_label_reaches_its_own_row(table):
-    """Flip the labels of one row: its features out of bag move only as other trees' draws do."""
-    X, Y = table
+@pytest.mark.parametrize("copies", [1, 2])
+def test_no_label_reaches_its_own_row_or_a_copy_of_it(table, copies):
+    """Flip the labels of one row, or of it and its copy, of which a tree may have drawn either.
+
+    Its features out of bag move only as other trees' draws do.
+    """
+    X, Y = (np.vstack([part, part[::-1]][:copies]) for part in table)
+    own = [7, 292][:copies]
     other = Y.copy()
-    other[7] = 1 - Y[7]
+    other[own] = 1 - Y[7]
     one, two = (features(300).fit_transform(X, labels) for labels in (Y, other))
-    own = np.abs(one[7] - two[7]).max()
-    assert own < 0.05  # the prior, of which it is one row
-    assert np.abs(one - two).max() > own
-
-
-def test_no_label_reaches_a_copy_of_its_row(table):
-    """Every row twice: a tree that has drawn one of them knows the other's labels."""
-    X, Y = table
-    twice, labels = np.vstack([X, X[::-1]]), np.vstack([Y, Y[::-1]])
-    other = labels.copy()
-    other[[7, 292]] = 1 - Y[7]
-    one, two = (features(300).fit_transform(twice, each) for each in (labels, other))
-    np.testing.assert_allclose(one[:150], one[150:][::-1])
-    own = np.abs(one[[7, 292]] - two[[7, 292]]).max()
-    assert own < 0.05  # the prior, of which they are two rows
-    assert np.abs(one - two).max() > own
+    np.testing.assert_allclose(one[own], one[[7] * copies])
+    moved = np.abs(one[own] - two[own]).max()
+    assert moved < 0.05  # the prior, of which they are a row each
+    assert np.abs(one - two).max() > moved
 
 
 def test_rows_of_many_copies_are_cross_fitted(rng):
@@ -125,7 +117,7 @@ def test_rows_of_many_copies_are_cross_fitted(rng):
     above = told[Y[:, 0] == 1][:, None] > told[Y[:, 0] == 0]
     assert 0.2 < above.mean() < 0.7  # area under the curve
     alike = features().fit_transform(np.zeros((30, 2)), np.ones((30, 1)))  # nothing to hold out
-    assert np.isfinite(alike).all()
+    assert (alike > 2).all()
 
 
 @pytest.mark.parametrize("times", [1, 40])
@@ -187,7 +179,6 @@ def test_missing_labels_are_left_out_of_the_leaves(table, rng):
     gaps = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
     gaps[:, 1] = Y[:, 1]
     found = features(100).fit_transform(X, gaps)
-    assert np.isfinite(found).all()
     full = features(100).fit_transform(X, Y)
     assert np.corrcoef(found[:, 0], full[:, 0])[0, 1] > 0.7
     hidden = np.isnan(gaps[:, 0])
@@ -207,11 +198,11 @@ def test_a_weight_counts_rows(table):
 
 def test_one_label_and_labels_that_never_vary(table):
     X, Y = table
-    assert features().fit_transform(X, Y[:, 0]).shape == (150, 1)
+    one = features().fit_transform(X, Y[:, 0])
+    np.testing.assert_array_equal(one, features().fit_transform(X, Y[:, :1]))
     constant = np.column_stack([Y[:, 0], np.zeros(150, int), np.ones(150, int)])
     for options in ({}, {"passthrough": "auto"}, {"cv": 3}):
         found = features(**options).fit_transform(X, constant)[:, -3:]
-        assert np.isfinite(found).all()
         assert (found[:, 1] < -3).all()
         assert (found[:, 2] > 3).all()
 
@@ -229,29 +220,18 @@ def test_missing_features_find_their_way(table, rng):
     X, Y = table
     X[rng.random(X.shape) < 0.2] = np.nan
     model = ForestFeatures(40, random_state=0)
-    assert np.isfinite(model.fit_transform(X, Y)).all()
+    told = model.fit_transform(X, Y)[:, 1] > 0
     assert not model.passthrough_
-    assert np.isfinite(model.transform(X)).all()
+    assert (told == Y[:, 1]).mean() > 0.7
+    assert ((model.transform(X) > 0) == Y).mean() > 0.8
 
 
-def test_threads_and_progress_change_nothing(table):
-    X, Y = table
-    one = features(50, n_jobs=1).fit_transform(X, Y)
-    two = features(50, n_jobs=2, verbose=1).fit_transform(X, Y)
-    np.testing.assert_array_equal(one, two)
-
-
-def test_in_pipelines_searches_and_files(table, tmp_path):
+def test_in_searches(table):
     X, Y = table
     model = make_pipeline(ForestFeatures(20, random_state=0), CTBN(C=1.0, random_state=0))
     search = GridSearchCV(model, {"forestfeatures__kind": ["random", "extra"]}, cv=2).fit(X, Y)
-    assert joint_of(search, X).marginals().shape == (150, 3)
-    model.fit(X, Y)
-    colabel.save(model, tmp_path / "m.colabel")
-    again = colabel.load(tmp_path / "m.colabel")
-    assert repr(again) == repr(model)
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert again[0].get_feature_names_out().tolist() == model[0].get_feature_names_out().tolist()
+    best = clone(model).set_params(**search.best_params_).fit(X, Y)
+    np.testing.assert_allclose(joint_of(search, X).marginals(), best.predict_proba(X))
 
 
 def test_labels_without_a_straight_line_are_learned(table, rng):

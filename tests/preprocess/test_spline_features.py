@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import colabel
-from colabel import BinaryRelevance, SplineFeatures
+from colabel import SplineFeatures
 from colabel.preprocess.spline_features import b_splines
 
 
@@ -48,7 +46,7 @@ def test_knots_where_one_value_is_most_of_a_column(rng):
     X = np.where(rng.random((200, 1)) < 0.8, 0.0, rng.exponential(size=(200, 1)))
     features = SplineFeatures().fit(X)
     assert (np.diff(features.knots_) > 0).all()
-    assert np.isfinite(features.transform(X)).all()
+    np.testing.assert_allclose(features.transform(X).std(axis=0), 1.0)
 
 
 def test_sparse_rows_stay_as_they_are(rng):
@@ -66,15 +64,6 @@ def test_of_many_columns_those_are_curved_that_bend(rng):
     assert features.transform(X).shape == (400, 38)
     assert SplineFeatures(max_columns=38).fit(X).curved_.tolist() == [0, 1]
     assert SplineFeatures(max_columns=3).fit(X).transform(X).shape == (400, 30)
-
-
-def test_saved_and_loaded(tmp_path, rng):
-    X = rng.normal(size=(60, 3))
-    Y = (X[:, :2] ** 2 > 0.5).astype(int)
-    model = make_pipeline(SplineFeatures(), BinaryRelevance(C=1.0)).fit(X, Y)
-    colabel.save(model, tmp_path / "model.colabel")
-    again = colabel.load(tmp_path / "model.colabel")
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize("name", ["n_knots", "degree", "min_values", "max_columns"])

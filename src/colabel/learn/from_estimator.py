@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 _SMALLEST_PROBABILITY = 1e-12  # of classifiers whose probabilities only carry scores
 # What joblib, Dask and loky raise when the process that had the work is gone.
-_LOST_WORKER = frozenset(
+LOST_WORKER = frozenset(
     {
         "BrokenProcessPool",
         "CancelledError",
@@ -152,7 +152,7 @@ def _in_parallel(
                 advance()
             return results
         except Exception as error:
-            if type(error).__name__ not in _LOST_WORKER:
+            if type(error).__name__ not in LOST_WORKER:
                 raise
             if attempt == _ATTEMPTS:
                 raise RuntimeError(

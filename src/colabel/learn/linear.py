@@ -140,6 +140,8 @@ class LinearLearner:
         Whether to show progress.
     device : str or None
         See `torch_device`; None for the compiled kernels.
+    batch : BatchSizes
+        Of rows in memory.
     """
 
     grid: Array
@@ -148,6 +150,7 @@ class LinearLearner:
     n_jobs: int | None
     verbose: bool
     device: str | None = None
+    batch: BatchSizes = _BATCH
 
     @property
     def needs_choice(self) -> bool:
@@ -236,7 +239,7 @@ def batches_in_memory(
         )
         return local, np.zeros_like(labels), np.arange(len(labels))
 
-    cached, narrowest, most = sizes or _BATCH
+    cached, narrowest, most = sizes or learning.learner.batch
     lengths = [data.n_rows if group.rows is None else len(group.rows) for group in groups]
     batches = []
     for group in sorted(range(len(groups)), key=lambda g: -lengths[g]):

@@ -256,7 +256,7 @@ Training = Literal["enumeration", "supported", "pseudo"]
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
 _FEW_VECTORS = 1 << 12
 _MOST_VECTORS = 1 << 16
-_MOST_PAIRS = 2016  # all pairs of 64 labels
+MOST_PAIRS = 2016  # all pairs of 64 labels
 
 
 @stored("collective-crf")
@@ -362,7 +362,7 @@ class CollectiveCRF(FieldModel):
             ridges=strengths(self.ridge, "ridge", positive=True),
             groups=[0.0],
             edge_columns=np.empty(0, dtype=np.intp),
-            most_candidates=candidate_limit(self.max_candidates, data.n_labels, _MOST_PAIRS),
+            most_candidates=candidate_limit(self.max_candidates, data.n_labels, MOST_PAIRS),
             form="proximal",
             tol=self.tol,
             max_iter=self.max_iter,

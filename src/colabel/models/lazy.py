@@ -22,10 +22,10 @@ _ROWS_AT_ONCE = 1 << 14
 _NUMBERS_AT_ONCE = 1 << 26
 
 
-def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
-    """Rows of X, as many at once as may have joints at the same time."""
+def row_chunks(X: Any, space: LabelSpace, numbers: int = _NUMBERS_AT_ONCE) -> Iterator[Any]:
+    """Rows of X, as many at once as may have joints of so many numbers at the same time."""
     sizes = space.cardinalities
-    at_once = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // (sum(sizes) * max(sizes))))
+    at_once = min(_ROWS_AT_ONCE, max(1, numbers // (sum(sizes) * max(sizes))))
     for chunk in row_slices(_num_samples(X), at_once):
         yield X[chunk]
 

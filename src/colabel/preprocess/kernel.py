@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -172,17 +172,26 @@ class LabelsAlone:
         """Whether there are labels to compare by, and rows to hold out."""
         return bool(self.cardinalities) and self.folds.n_folds >= 2
 
-    def log_prob(self, features: Any) -> Array:
+    def log_prob(
+        self,
+        features: Any,
+        variances: Sequence[float] = _PRIOR_VARIANCES,
+        tol: float = _TOLERANCE,
+    ) -> Array:
         """Held-out log-probability (m,) of the labels of each row, each label on its own.
 
         Parameters
         ----------
         features : (m, q) array or CSR
             Of the rows that are compared on.
+        variances : sequence of float
+            Values of C to choose from, times the total variance of the features.
+        tol : float
+            Of the regressions.
         """
         data = TrainingData(features, self.codes, self.cardinalities)
-        grid = np.array(_PRIOR_VARIANCES) / total_variance(features)
-        learner = LinearLearner(grid, _TOLERANCE, _MAX_ITER, self.n_jobs, False)
+        grid = np.array(variances) / total_variance(features)
+        learner = LinearLearner(grid, tol, _MAX_ITER, self.n_jobs, False)
         group = RowGroup(None, np.arange(data.n_labels))
 
         def summed(_: RowGroup, scores: HeldOutScores) -> Array:

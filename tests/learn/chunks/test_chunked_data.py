@@ -13,11 +13,11 @@ pytest.importorskip("dask")
 
 from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
-from colabel.learn import row_hashing
 from colabel.learn.chunks.chunked_data import chunked_data, counting_passes, drawn_rows, seen_labels
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.linear import Asked, LinearLearner
+from tests.asserts import assert_each_close
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 
 LENGTHS = (30, 1, 49)
@@ -52,31 +52,36 @@ def in_order(folds):
     return np.concatenate([chunk.compute() for chunk in folds.chunks])
 
 
-@pytest.mark.parametrize("most_sorted", [0, 1 << 16])
+def too_many_to_sort(rng):
+    X = rng.normal(size=(72_000, 5))
+    Y = labels_that_depend(X, rng, 3)
+    return both(X, Y, rng.integers(0, 3, len(X)).astype(float), (30_000, 1, 41_999))
+
+
+@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("cv", [2, 5, 0.3])
-def test_folds_are_those_of_the_rows_in_memory(rows, cv, most_sorted, monkeypatch):
-    monkeypatch.setattr(row_hashing, "MOST_SORTED", most_sorted)
-    here, there = rows
+def test_folds_are_those_of_the_rows_in_memory(rows, rng, cv, many):
+    here, there = too_many_to_sort(rng) if many else rows
     expected, found = random_folds(here, cv, 3), random_folds(there, cv, 3)
     np.testing.assert_array_equal(in_order(found), expected.of_row)
     assert (found.n_folds, found.covers) == (expected.n_folds, expected.covers)
 
 
-def test_folds_without_sorting_have_nearly_equal_sizes(rng, monkeypatch):
-    monkeypatch.setattr(row_hashing, "MOST_SORTED", 0)
-    data = TrainingData(rng.normal(size=(5000, 2)), np.zeros((5000, 1), dtype=np.int32), (1,))
+def test_folds_without_sorting_have_nearly_equal_sizes(rng):
+    n = 70_000
+    data = TrainingData(rng.normal(size=(n, 2)), np.zeros((n, 1), dtype=np.int32), (1,))
     counts = np.bincount(random_folds(data, 5, 0).of_row)
     assert len(counts) == 5
-    assert np.abs(counts - 1000).max() < 4 * np.sqrt(5000 * 0.2 * 0.8)
+    assert np.ptp(counts) > 1  # they are not sorted
+    assert np.abs(counts - n / 5).max() < 4 * np.sqrt(n * 0.2 * 0.8)
     share = (random_folds(data, 0.3, 0).of_row == 0).mean()
-    assert abs(share - 0.3) < 4 * np.sqrt(0.21 / 5000)
+    assert abs(share - 0.3) < 4 * np.sqrt(0.21 / n)
 
 
-def test_folds_without_sorting_are_never_empty(rng, monkeypatch):
+def test_folds_without_sorting_are_never_empty():
     """Of three rows that differ, five folds have at most three."""
-    monkeypatch.setattr(row_hashing, "MOST_SORTED", 0)
-    X = np.repeat(np.arange(3.0), 27)[:80, None]
-    here, there = both(X, np.zeros((80, 1), dtype=int) + (X > 1))
+    X = np.repeat(np.arange(3.0), 24_000)[:, None]
+    here, there = both(X, np.zeros((len(X), 1), dtype=int) + (X > 1), None, (30_000, 1, 41_999))
     expected, found = random_folds(here, 5, 0), random_folds(there, 5, 0)
     assert set(expected.of_row) == set(range(expected.n_folds))
     np.testing.assert_array_equal(in_order(found), expected.of_row)
@@ -86,8 +91,7 @@ def test_folds_without_sorting_are_never_empty(rng, monkeypatch):
 def test_counts_and_ranges(rows):
     here, there = rows
     for name in ("value_counts", "row_counts", "column_range"):
-        for a, b in zip(getattr(there, name), getattr(here, name), strict=True):
-            np.testing.assert_allclose(a, b)
+        assert_each_close(getattr(there, name), getattr(here, name))
     assert there.total_weight == here.total_weight
     assert there.missing_labels[0] == here.missing_labels[0] == 0
 
@@ -128,8 +132,7 @@ def test_an_objective_is_that_of_the_rows_in_memory(rows, value, rng):
         last = [objective.value(), leave_gradient(block.design, objective.gradient())]
         return [*first, *line, *last, held_out, block.support.smoothed]
 
-    for a, b in zip(*map(asked, rows), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-10)
+    assert_each_close(*map(asked, rows), atol=1e-10)
 
 
 def leave_gradient(design, gradient):

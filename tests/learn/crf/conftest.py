@@ -33,6 +33,18 @@ def make_parameters(rng, data, layout, scale=0.4):
     return Parameters(node, edge)
 
 
+def flat(theta):
+    return np.concatenate([theta.node.ravel(), theta.edge.ravel()])
+
+
+def like(theta, vector):
+    """The parameters in a flat vector."""
+    cut = theta.node.size
+    return Parameters(
+        vector[:cut].reshape(theta.node.shape), vector[cut:].reshape(theta.edge.shape)
+    )
+
+
 def zeros(objective):
     """Parameters that are all zero."""
     data, layout = objective.data, objective.layout

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from colabel.learn.crf import curvature
 from colabel.learn.crf.curvature import (
     Interactions,
     Penalty,
@@ -16,17 +16,8 @@ from colabel.learn.crf.curvature import (
     curvature_blocks,
     tune,
 )
-from colabel.learn.crf.pseudo_likelihood import (
-    FieldLayout,
-    Parameters,
-    PseudoLikelihood,
-    all_pairs,
-)
-from tests.learn.crf.conftest import make_data, make_parameters, whole_penalty, zeros
-
-
-def flat(theta):
-    return np.concatenate([theta.node.ravel(), theta.edge.ravel()])
+from colabel.learn.crf.pseudo_likelihood import FieldLayout, Parameters, PseudoLikelihood, all_pairs
+from tests.learn.crf.conftest import flat, like, make_data, make_parameters, whole_penalty, zeros
 
 
 def numeric_hessian(gradient, start, step=1e-5):
@@ -78,22 +69,30 @@ def test_own_curvature_is_its_diagonal(rng, sizes, layout):
 
 
 @pytest.fixture(params=["rotated", "blocks"])
-def many_columns(request, monkeypatch):
+def round_coordinates(request):
     """Both ways of rounding, whatever the number of columns."""
-    if request.param == "blocks":
-        monkeypatch.setattr(curvature, "_LARGEST_ROTATION", -1)
+    most_columns = -1 if request.param == "blocks" else 700
+    return partial(RoundCoordinates, most_columns=most_columns)
 
 
-@pytest.mark.usefixtures("many_columns")
-def test_coordinates_are_invertible_and_follow_the_chain_rule(data, layout, theta):
-    penalty = Penalty(np.ones(data.codes.shape[1]), 0.5, 0.0)
-    coordinates = RoundCoordinates(data, layout, penalty, theta)
+def assert_chain_rule(rng, coordinates, theta, data, layout):
+    """Coordinates come back, and a gradient by them is the one by parameters."""
     there = coordinates.to_basis(theta)
-    np.testing.assert_allclose(flat(coordinates.from_basis(there)), flat(theta), atol=1e-10)
-    rng = np.random.default_rng(3)
+    back = coordinates.from_basis(there)
+    np.testing.assert_allclose(coordinates.to_basis(back), there, atol=1e-10)
     move, slope = rng.normal(size=len(there)), make_parameters(rng, data, layout)
-    moved = flat(coordinates.from_basis(there + move)) - flat(theta)
+    moved = flat(coordinates.from_basis(there + move)) - flat(back)
     np.testing.assert_allclose(coordinates.gradient(slope) @ move, flat(slope) @ moved, rtol=1e-9)
+    return back
+
+
+def test_coordinates_are_invertible_and_follow_the_chain_rule(
+    data, layout, theta, round_coordinates
+):
+    penalty = Penalty(np.ones(data.codes.shape[1]), 0.5, 0.0)
+    coordinates = round_coordinates(data, layout, penalty, theta)
+    back = assert_chain_rule(np.random.default_rng(3), coordinates, theta, data, layout)
+    np.testing.assert_allclose(flat(back), flat(theta), atol=1e-10)
 
 
 @pytest.fixture
@@ -110,18 +109,13 @@ def test_interactions_keep_the_objective_and_follow_the_chain_rule(rng, shared):
     data, layout, penalty = shared
     theta = make_parameters(rng, data, layout)
     coordinates = Interactions(data, layout, penalty, theta)
-    there = coordinates.to_basis(theta)
-    shortest = coordinates.from_basis(there)
+    shortest = assert_chain_rule(rng, coordinates, theta, data, layout)
     objective = PseudoLikelihood(data, layout)
     assert objective.value(shortest) == pytest.approx(objective.value(theta), rel=1e-12)
     assert whole_penalty(penalty, shortest, layout) < whole_penalty(penalty, theta, layout)
-    np.testing.assert_allclose(coordinates.to_basis(shortest), there, atol=1e-10)
-    move, slope = rng.normal(size=len(there)), make_parameters(rng, data, layout)
-    moved = flat(coordinates.from_basis(there + move)) - flat(shortest)
-    np.testing.assert_allclose(coordinates.gradient(slope) @ move, flat(slope) @ moved, rtol=1e-9)
 
 
-def test_interactions_reach_the_optimum_of_all_cells_in_few_iterations(shared, monkeypatch):
+def test_interactions_reach_the_optimum_of_all_cells_in_few_iterations(shared):
     data, layout, penalty = shared
     objective = PseudoLikelihood(data, layout)
     options = {"tol": 1e-4, "max_iter": 5000}
@@ -130,7 +124,7 @@ def test_interactions_reach_the_optimum_of_all_cells_in_few_iterations(shared, m
     _, ridge = penalty.smooth(theta, layout)
     np.testing.assert_allclose(slope.node + ridge.node, 0.0, atol=0.02)
     np.testing.assert_allclose(slope.edge + ridge.edge, 0.0, atol=0.02)  # each of the three cells
-    monkeypatch.setattr("colabel.learn.crf.curvature.round_coordinates", RoundCoordinates)
+    options["coordinates_of"] = RoundCoordinates
     _, by_cells, _ = tune(objective, penalty, zeros(objective), **options)
     assert n_iter < by_cells / 2
 
@@ -153,14 +147,7 @@ def test_the_objective_is_rounder(rng):
         values = np.linalg.eigvalsh(numeric_hessian(gradient, enter(theta)))
         return values[-1] / values[0]
 
-    cut = theta.node.size
-
-    def unflat(vector):
-        return Parameters(
-            vector[:cut].reshape(theta.node.shape), vector[cut:].reshape(theta.edge.shape)
-        )
-
-    plain = condition(flat, unflat, flat)
+    plain = condition(flat, partial(like, theta), flat)
     rounded = condition(coordinates.to_basis, coordinates.from_basis, coordinates.gradient)
     assert rounded < 40 < 200 < plain
 
@@ -189,11 +176,10 @@ def test_many_columns_are_never_squared(rng):
     assert peak < 20e6
 
 
-@pytest.mark.usefixtures("many_columns")
-def test_variables_of_one_value_have_no_columns(rng):
+def test_variables_of_one_value_have_no_columns(rng, round_coordinates):
     layout = FieldLayout((1, 1), np.empty((0, 2), dtype=np.intp))
     data = make_data(rng, (1, 1), "dense", "none")
     theta = make_parameters(rng, data, layout)
-    coordinates = RoundCoordinates(data, layout, Penalty(np.ones(2), 1.0, 0.0), theta)
+    coordinates = round_coordinates(data, layout, Penalty(np.ones(2), 1.0, 0.0), theta)
     assert coordinates.to_basis(theta).size == 0
     assert coordinates.from_basis(np.empty(0)).node.shape == theta.node.shape

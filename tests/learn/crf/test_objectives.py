@@ -9,25 +9,9 @@ from scipy.optimize import approx_fprime
 from colabel.labels import all_vectors
 from colabel.learn.crf.curvature import StateLikelihood
 from colabel.learn.crf.learner import held_out_score, mode_is_true
-from colabel.learn.crf.pseudo_likelihood import (
-    FieldLayout,
-    Parameters,
-    PseudoLikelihood,
-    all_pairs,
-)
-from tests.learn.crf.conftest import dense_rows, make_data, make_parameters
+from colabel.learn.crf.pseudo_likelihood import FieldLayout, PseudoLikelihood, all_pairs
+from tests.learn.crf.conftest import dense_rows, flat, like, make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
-
-
-def flat(theta):
-    return np.concatenate([theta.node.ravel(), theta.edge.ravel()])
-
-
-def like(theta, vector):
-    cut = theta.node.size
-    return Parameters(
-        vector[:cut].reshape(theta.node.shape), vector[cut:].reshape(theta.edge.shape)
-    )
 
 
 def oracle_of(data, layout, theta):
@@ -94,19 +78,6 @@ def test_supported_likelihood_sums_over_listed_vectors_and_the_own_one(rng):
         np.testing.assert_allclose(found[n], expected, atol=1e-12)
 
 
-def test_large_scores_do_not_overflow(rng):
-    data = make_data(rng, (2, 2, 2))
-    layout = FieldLayout((2, 2, 2), all_pairs(3))
-    theta = make_parameters(rng, data, layout, scale=2000.0)
-    found = held_out_score(data, layout, theta)
-    field, nodes, edges = oracle_of(data, layout, theta)
-    for n, own in enumerate(data.codes.tolist()):
-        scores = [field.score(nodes[n], edges[n], y) for y in all_vectors((2, 2, 2)).tolist()]
-        expected = field.score(nodes[n], edges[n], own) - np.logaddexp.reduce(scores)
-        np.testing.assert_allclose(found[n], expected, rtol=1e-9, atol=1e-9)
-    assert np.isfinite(PseudoLikelihood(data, layout).value(theta))
-
-
 def test_many_labels_are_scored_by_pseudo_likelihood(rng):
     sizes = (2,) * 16
     data = make_data(rng, sizes, n_rows=5)
@@ -116,25 +87,23 @@ def test_many_labels_are_scored_by_pseudo_likelihood(rng):
     np.testing.assert_array_equal(held_out_score(data, layout, theta), expected)
 
 
-def test_whether_the_mode_is_the_truth(rng):
+@pytest.mark.parametrize("scale", [0.4, 2000.0])
+def test_likelihood_and_mode_by_the_scores_of_all_vectors(rng, scale):
+    """Large scores do not overflow."""
     sizes = (2, 3, 2)
     data = make_data(rng, sizes)
     layout = FieldLayout(sizes, all_pairs(3))
-    theta = make_parameters(rng, data, layout)
-    best = [max(row, key=row.get) for row in vectors_of(data, layout, theta)]
-    expected = (np.array(best) == data.codes).all(axis=1)
-    assert 0 < expected.mean() < 1
-    found = mode_is_true(data, layout, theta, theta.node)
-    np.testing.assert_array_equal(found, expected)
-
-
-def vectors_of(data, layout, theta):
-    """Score of every vector in every row, by the formula."""
+    theta = make_parameters(rng, data, layout, scale)
     field, nodes, edges = oracle_of(data, layout, theta)
-    return [
-        {
-            tuple(y): field.score(nodes[n], edges[n], y)
-            for y in all_vectors(layout.cardinalities).tolist()
-        }
-        for n in range(len(data.codes))
-    ]
+    every = all_vectors(sizes).tolist()
+    scores = np.array(
+        [[field.score(*row, y) for y in every] for row in zip(nodes, edges, strict=True)]
+    )
+    own = np.array([every.index(y) for y in data.codes.tolist()])
+    expected = scores[np.arange(len(own)), own] - np.logaddexp.reduce(scores, axis=1)
+    found = held_out_score(data, layout, theta)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    right = scores.argmax(axis=1) == own
+    assert 0 < right.mean() < 1
+    np.testing.assert_array_equal(mode_is_true(data, layout, theta, theta.node), right)
+    assert PseudoLikelihood(data, layout).value(theta) <= -data.weight @ expected + 1e-6

@@ -76,13 +76,17 @@ def slow_scores(model, data, folds, rate, penalty):
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("splitter", ["random", "best"])
-def test_leaves_hold_newton_steps(rng, missing, weighted, splitter):
+@pytest.mark.parametrize("gaps", [False, True])
+def test_leaves_hold_newton_steps(rng, missing, weighted, splitter, gaps):
     data = data_of(rng, missing=missing, weighted=weighted)
+    if gaps:
+        data.X[rng.random(data.X.shape) < 0.3] = np.nan
+        data.X[:, 3] = np.nan
     folds = Folds(np.arange(80) % 3, 3)
     options = {"n_rounds": 20, "learning_rate": 0.3, "penalty": 2.0, "splitter": splitter}
     model, held_out, losses = boost(data, folds, **options)
     assert model.forest.n_trees == 60
-    assert losses.argmin() == 2  # blocks of ten rounds
+    assert losses.argmin() == 2 or gaps  # blocks of ten rounds
     total, expected = slow_scores(model, data, folds, 0.3, 2.0)
     np.testing.assert_allclose(model.scores(data.X), total, atol=1e-4)
     np.testing.assert_allclose(held_out, expected, atol=1e-9)
@@ -114,17 +118,6 @@ def test_best_cuts_are_taken_where_they_pay(rng):
         }
         np.testing.assert_array_equal(losses["auto"], losses[wanted])
     assert losses["random"].min() < losses["best"].min()
-
-
-def test_best_cuts_of_rows_with_gaps(rng):
-    data, folds = data_of(rng), Folds(np.arange(80) % 3, 3)
-    data.X[rng.random(data.X.shape) < 0.3] = np.nan
-    data.X[:, 3] = np.nan
-    options = {"n_rounds": 20, "learning_rate": 0.3, "penalty": 2.0, "splitter": "best"}
-    model, held_out, _ = boost(data, folds, **options)
-    total, expected = slow_scores(model, data, folds, 0.3, 2.0)
-    np.testing.assert_allclose(model.scores(data.X), total, atol=1e-4)
-    np.testing.assert_allclose(held_out, expected, atol=1e-9)
 
 
 def test_the_held_out_loss_is_that_of_the_scores(rng):

@@ -7,9 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from colabel.learn.conditional import TrainingData
-from colabel.learn.forest import contents
-from colabel.learn.forest.contents import LabelForest, label_frequencies, tree_means
+from colabel.learn.forest.contents import label_frequencies, tree_means
 from colabel.learn.forest.forest import grow
 
 SIZES = (2, 3, 1)
@@ -51,22 +49,19 @@ def test_frequencies_are_those_of_the_rows_in_a_leaf(counted):
     np.testing.assert_allclose(means, table[leaves].mean(axis=1), rtol=1e-6)
 
 
-def frequencies(counted, codes, used, n_jobs=1):
+def frequencies(counted, codes, used, n_jobs=1, **options):
     leaves, grown, _, weight = counted
     rows = (leaves, used, codes, SIZES, weight, weight)
-    return label_frequencies(grown.forest, *rows, PRIOR, 1.5, n_jobs)
+    return label_frequencies(grown.forest, *rows, PRIOR, 1.5, n_jobs, **options)
 
 
 @pytest.mark.parametrize("bytes_at_once", [1, 4000, 1 << 26], ids=["a tree", "some", "all"])
-def test_out_of_bag_means_leave_out_the_row_itself(counted, bytes_at_once, monkeypatch):
-    monkeypatch.setattr(contents, "_BYTES_AT_ONCE", bytes_at_once)
+def test_out_of_bag_means_leave_out_the_row_itself(counted, bytes_at_once):
     leaves, grown, codes, weight = counted
     used = grown.out_of_bag
     used[5] = False  # a row that all trees have seen
-    table, found = frequencies(counted, codes, used)
-    monkeypatch.undo()
+    table, found = frequencies(counted, codes, used, bytes_at_once=bytes_at_once)
     np.testing.assert_array_equal(table, frequencies(counted, codes, used)[0])
-    monkeypatch.setattr(contents, "_BYTES_AT_ONCE", bytes_at_once)
     np.testing.assert_allclose(found[5], PRIOR)
     for row in (0, 17, 59):
         for column in range(5):
@@ -78,23 +73,27 @@ def test_out_of_bag_means_leave_out_the_row_itself(counted, bytes_at_once, monke
     # nothing of the row's own labels is in its averages
     other = codes.copy()
     other[0] = (codes[0] + 1) % np.array(SIZES)
-    np.testing.assert_allclose(frequencies(counted, other, used)[1][0], found[0])
-    np.testing.assert_array_equal(frequencies(counted, codes, used, 2)[1], found)
+    again, threads = (
+        frequencies(counted, labels, used, n_jobs, bytes_at_once=bytes_at_once)[1]
+        for labels, n_jobs in ((other, 1), (codes, 2))
+    )
+    np.testing.assert_allclose(again[0], found[0])
+    np.testing.assert_array_equal(threads, found)
 
 
-def test_memory_does_not_grow_with_the_trees(rng, monkeypatch):
+def test_memory_does_not_grow_with_the_trees(rng):
     """Beside what is returned, of which the table is as long as there are leaves."""
-    monkeypatch.setattr(contents, "_BYTES_AT_ONCE", 1 << 20)
     codes = (rng.random((500, 20)) < 0.3).astype(np.int32)
-    data = TrainingData(rng.normal(size=(500, 3)), codes, (2,) * 20)
+    X, ones = rng.normal(size=(500, 3)), np.ones(500)
     beside = []
     for n_trees in (20, 160):
-        grown = grow(data.X, codes, n_estimators=n_trees, random_state=0)
-        LabelForest.of(grown, data, 1)  # compiled, and what is cached is there
+        grown = grow(X, codes, n_estimators=n_trees, random_state=0)
+        used, leaves = grown.out_of_bag, grown.forest.leaves(X)
+        rows = (leaves, used, codes, (2,) * 20, ones, ones, np.full(20, 0.3), 1.0, 1, 1 << 20)
+        label_frequencies(grown.forest, *rows)  # compiled, and what is cached is there
         tracemalloc.start()
-        made, _, _ = LabelForest.of(grown, data, 1)
+        table, _ = label_frequencies(grown.forest, *rows)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        walked = grown.in_bag.size * (4 + 1)  # leaves of rows, and whether they are out of bag
-        beside.append(peak - made.frequencies.nbytes - walked)
+        beside.append(peak - table.nbytes)
     assert beside[1] < 1.2 * beside[0]

@@ -10,9 +10,8 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel.core.schema import Node, NotAsDeclaredError, checked, declared_by_tag, declared_for
-from colabel.learn.forest import forest as growing
 from colabel.learn.forest.contents import PlainForest
-from colabel.learn.forest.forest import Forest, grow, single_precision
+from colabel.learn.forest.forest import Forest, grow, single_precision, trees_at_once
 
 
 @pytest.fixture
@@ -128,23 +127,37 @@ def test_the_number_of_threads_changes_nothing(rows):
     assert (one.forest.leaves(X, 2) == two.forest.leaves(X, 1)).all()
 
 
+@pytest.mark.filterwarnings("error")
+def test_as_many_vectors_as_rows_are_no_concern(rng):
+    grow(rng.normal(size=(30, 2)), np.arange(30), n_estimators=4)
+
+
+def test_columns_far_from_zero_are_told_apart(rng):
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    away = np.array([1e8, 0.0, 0.0])
+    near, far = (grow(rows, y, n_estimators=5)[0] for rows in (X, X + away))
+    assert near.shift is None
+    assert far.shift[0] > 9e7
+    assert far.shift[1:].tolist() == [0.0, 0.0]
+    assert (far.leaves(X + away) == near.leaves(X)).mean() > 0.95
+
+
 @pytest.mark.parametrize("many", [1, 3])
-def test_trees_grown_a_few_at_a_time_are_the_same(rows, many, monkeypatch):
+def test_trees_grown_a_few_at_a_time_are_those_of_scikit_learn(rows, many):
     X, labels = rows
     targets = labels if many == 3 else labels[:, 0]
-    whole, in_bag = grow(X, targets, n_estimators=7, random_state=3)
-    monkeypatch.setattr(growing, "_MOST_AT_ONCE", 2)
-    parts, drawn = grow(X, targets, n_estimators=7, random_state=3)
-    np.testing.assert_array_equal(drawn, in_bag)
-    np.testing.assert_array_equal(parts.leaves(X), whole.leaves(X))
-    plain = RandomForestClassifier(7, random_state=3).fit(X.astype(np.float32), targets)
-    np.testing.assert_array_equal(whole.threshold, Forest.of(plain).threshold)
+    forest, in_bag = grow(X, targets, n_estimators=45, random_state=3)  # by 20, 20 and 5
+    plain = RandomForestClassifier(45, random_state=3).fit(X.astype(np.float32), targets)
+    np.testing.assert_array_equal(forest.threshold, Forest.of(plain).threshold)
+    drawn = [np.bincount(own, minlength=len(X)) for own in plain.estimators_samples_]
+    np.testing.assert_array_equal(in_bag.T, drawn)
 
 
 def test_few_trees_at_once_where_their_nodes_hold_many_classes():
     vectors = np.arange(3000)
-    assert growing._trees_at_once(6000, vectors[np.arange(6000) % 3000], 2) == 2
-    assert growing._trees_at_once(6000, np.zeros((6000, 5), dtype=int), 2) == 20
+    assert trees_at_once(6000, vectors[np.arange(6000) % 3000], 2) == 2
+    assert trees_at_once(6000, np.zeros((6000, 5), dtype=int), 2) == 20
 
 
 def test_an_unknown_kind_is_named(rows):
@@ -164,9 +177,9 @@ def fields(rows):
     }
 
 
-def damaged(fields, match):
+def damaged(fields, match, tag="forest"):
     with pytest.raises(NotAsDeclaredError, match=match):
-        checked(declared_by_tag("forest"), fields)
+        checked(declared_by_tag(tag), fields)
 
 
 def test_a_whole_forest_is_accepted(fields):
@@ -183,49 +196,26 @@ def inner(fields):
     return np.flatnonzero(fields["feature"] >= 0)[1]
 
 
+CHILD_LATER, LEAF_OR_SPLIT = "do not come after it in its tree", "neither a leaf without"
 DAMAGES = {
-    "a child out of range": (
-        "children",
-        lambda f: (0, 1),
-        lambda f: len(f["feature"]),
-        "between -1",
-    ),
-    "a child in another tree": (
-        "children",
-        lambda f: (0, 1),
-        lambda f: f["roots"][1] + 1,
-        "do not come after it in its tree",
-    ),
-    "a cycle": (
-        "children",
-        lambda f: (inner(f), 0),
-        inner,
-        "do not come after it in its tree",
-    ),
-    "two parents": (
-        "children",
-        lambda f: (0, 1),
-        lambda f: f["children"][0, 0],
-        "has no parent, or two",
-    ),
-    "a leaf with a child": ("children", leaf, lambda f: [1, -1], "neither a leaf without"),
-    "a split with one child": (
-        "children",
-        lambda f: (0, 0),
-        lambda f: -1,
-        "neither a leaf without",
-    ),
-    "a feature too high": ("feature", lambda f: 0, lambda f: 7, "between -1 and 6"),
-    "a feature too low": ("feature", lambda f: 0, lambda f: -2, "between -1 and 6"),
-    "NaN": ("threshold", lambda f: 0, lambda f: np.nan, "not between"),
-    "infinity": ("threshold", lambda f: 0, lambda f: np.inf, "not between"),
+    "a child out of range": ("children", (0, 1), lambda f: len(f["feature"]), "between -1"),
+    "a child in another tree": ("children", (0, 1), lambda f: f["roots"][1] + 1, CHILD_LATER),
+    "a cycle": ("children", lambda f: (inner(f), 0), lambda f: inner(f), CHILD_LATER),
+    "two parents": ("children", (0, 1), lambda f: f["children"][0, 0], "has no parent, or two"),
+    "a leaf with a child": ("children", lambda f: leaf(f), [1, -1], LEAF_OR_SPLIT),
+    "a split with one child": ("children", (0, 0), -1, LEAF_OR_SPLIT),
+    "a feature too high": ("feature", 0, 7, "between -1 and 6"),
+    "a feature too low": ("feature", 0, -2, "between -1 and 6"),
+    "NaN": ("threshold", 0, np.nan, "not between"),
+    "infinity": ("threshold", 0, np.inf, "not between"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_forests_are_refused(fields, damage):
-    name, place, value, match = DAMAGES[damage]
-    fields[name][place(fields)] = value(fields)
+    name, *at, match = DAMAGES[damage]
+    place, value = (each(fields) if callable(each) else each for each in at)
+    fields[name][place] = value
     damaged(fields, match)
 
 
@@ -261,11 +251,6 @@ def test_plain_forests_answer_as_the_classifiers_do(name, labels, rows):
     np.testing.assert_array_equal(plain.predict(X), grown.predict(X))
 
 
-def damaged_plain(fields, match):
-    with pytest.raises(NotAsDeclaredError, match=match):
-        checked(declared_by_tag("plain-forest"), fields)
-
-
 def test_probabilities_that_do_not_sum_to_one_are_refused(rows):
     X, Y = rows
     plain = PlainForest.of(RandomForestClassifier(3, random_state=0).fit(X, Y[:, 0]))
@@ -275,13 +260,14 @@ def test_probabilities_that_do_not_sum_to_one_are_refused(rows):
         "forest_": Node(declared_by_tag("forest"), {}, dims),
     }
     assert checked(declared_by_tag("plain-forest"), fields)["fitted"]
+    tag, prob = "plain-forest", plain.probabilities_
     for value, match in (
         (0.7, "do not sum to one"),
         (np.nan, "not between"),
         (-0.5, "not between"),
     ):
-        prob = plain.probabilities_.copy()
-        prob[0, 0] = value
-        damaged_plain({**fields, "probabilities_": prob}, match)
-    damaged_plain({**fields, "probabilities_": plain.probabilities_[1:]}, "axis 0")
-    damaged_plain({**fields, "classes_": np.arange(3)}, "classes_")
+        wrong = prob.copy()
+        wrong[0, 0] = value
+        damaged({**fields, "probabilities_": wrong}, match, tag)
+    damaged({**fields, "probabilities_": prob[1:]}, "axis 0", tag)
+    damaged({**fields, "classes_": np.arange(3)}, "classes_", tag)

@@ -201,18 +201,6 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
     return softmax(scores, axis=0)
 
 
-def gradient(
-    X: Any,
-    y: np.ndarray,
-    coef: np.ndarray,
-    C: float,
-    weight: np.ndarray | None = None,
-    offset: np.ndarray | None = None,
-) -> np.ndarray:
-    """Gradient (K, p + 1) of the penalised loss of one task, in the user's features."""
-    return _derivatives(X, y, coef, C, weight, offset)[0]
-
-
 def newton_decrement(
     X: Any,
     y: np.ndarray,

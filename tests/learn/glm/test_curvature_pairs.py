@@ -102,15 +102,6 @@ def test_pairs_of_negative_curvature_are_skipped(rng, pairs_of):
         np.testing.assert_allclose(found[task], expected, rtol=1e-8, atol=1e-10)
 
 
-def test_direction_descends(rng, pairs_of):
-    pairs, lanes = CurvaturePairs.empty(3, 4, N), np.arange(3)
-    for _ in range(6):
-        pairs.remember(lanes, *pairs_of(lanes))
-    gradient = rng.normal(size=(3, N))
-    found = direction(pairs, lanes, gradient, np.ones((3, N)))
-    assert (np.sum(found * gradient, axis=1) < 0).all()
-
-
 def test_taken_lanes_are_copies_in_the_order_asked_for(pairs_of):
     pairs, lanes = CurvaturePairs.empty(3, 2, N), np.arange(3)
     pairs.remember(lanes, *pairs_of(lanes))

@@ -9,14 +9,7 @@ from scipy.optimize import minimize
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm.losses import loss_for
 from colabel.learn.glm.path import best_points
-from tests.learn.glm.oracle import (
-    TIGHT,
-    Tasks,
-    block_of,
-    fit_tasks,
-    held_out_path,
-    softmax_targets,
-)
+from tests.learn.glm.oracle import TIGHT, Tasks, block_of, fit_tasks, held_out_path, softmax_targets
 from tests.learn.glm.shapes import weights
 
 WEAK = 1.0 / 2.5**2  # half a nat for a log-odds ratio of 2.5
@@ -181,20 +174,3 @@ def test_a_label_that_needs_no_deviation_takes_none(rng):
     choice = best_points(found.total, grid)
     assert (grid[choice] <= 0.1).all()
     assert (found.total[-1] == -np.inf).any()  # some left the path
-
-
-def test_coefficients_of_tasks_that_leave_are_kept_as_far_as_they_went(rng):
-    X = rng.normal(size=(90, 8))
-    targets = rng.integers(0, 2, size=(4, 90)).astype(np.int16)
-    targets[0] = X[:, 0] > 0
-    grid, folds = 10.0 ** np.arange(-3, 3), np.arange(90) % 3
-    arguments = Design.of(X).block(), Tasks(targets, 2), grid, folds, 3, TIGHT
-    whole = held_out_path(*arguments, keep=True)
-    found = held_out_path(*arguments, start=whole.coef, keep=True, patience=1)
-    looked = np.isfinite(found.total)
-    assert not looked.all()
-    assert found.coef.shape == whole.coef.shape
-    for point, task in zip(*np.nonzero(looked), strict=True):
-        np.testing.assert_allclose(
-            found.coef[point, :, task], whole.coef[point, :, task], atol=1e-5
-        )

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from colabel.learn.design import Design
 from colabel.learn.glm.lbfgs import OwnScores, Ridge, RowsObjective
 from colabel.learn.glm.losses import loss_for
+from tests.asserts import assert_each_close
 from tests.learn.glm.oracle import softmax_targets
 from tests.learn.glm.shapes import features, weights
 
@@ -110,10 +111,12 @@ def test_tasks_that_are_kept_go_on_as_before(rng, make):
     expected = objective.value()[kept], objective.gradient()[kept], objective.diagonal()[kept]
     objective.keep(kept)
     assert objective.shape == (2, *make.shape[1:])
-    for found, before in zip(
-        (objective.value(), objective.gradient(), objective.diagonal()), expected, strict=True
-    ):
-        np.testing.assert_allclose(found, before, rtol=1e-12, atol=1e-12)
+    assert_each_close(
+        (objective.value(), objective.gradient(), objective.diagonal()),
+        expected,
+        rtol=1e-12,
+        atol=1e-12,
+    )
     objective.along(second[kept])
     losses = objective.move(np.array([0.3, 0.4]))
     lengths = np.array([0.5, 0.0, 0.7])[:, None, None]

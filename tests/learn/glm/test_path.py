@@ -64,21 +64,6 @@ def test_held_out_scores_and_choices_equal_a_plain_loop(rng, store, weight, n_cl
     assert found.coef is None
 
 
-def test_every_point_of_the_grid_equals_the_loop(rng):
-    X = rng.normal(size=(80, 4))
-    targets = logistic_targets(rng, X, 2)
-    folds = np.arange(80) % 4
-    found = held_out_path(Design.of(X).block(), Tasks(targets, 2), GRID, folds, 4, TIGHT)
-    for g, C in enumerate(GRID):
-        alone = held_out_path(
-            Design.of(X).block(), Tasks(targets, 2), GRID[g : g + 1], folds, 4, TIGHT
-        )
-        for task in range(2):
-            expected = loop(X, targets[task], [C], folds, 4)[0]
-            np.testing.assert_allclose(alone.log_prob[0, task], expected, atol=1e-7)
-            np.testing.assert_allclose(found.log_prob[g, task], expected, atol=1e-7)
-
-
 # ------------------------------------------------------------------------------ starts
 
 
@@ -172,20 +157,6 @@ def test_no_fold_tells_another_what_it_has_seen(rng, store, fold):
 # ------------------------------------------------------------------------ weights, counts
 
 
-def test_doubling_a_weight_equals_writing_the_row_twice(rng):
-    X = rng.normal(size=(50, 3))
-    targets = logistic_targets(rng, X, 2)
-    folds = np.arange(50) % 3
-    weight = 1.0 + (np.arange(50) % 2)
-    twice = np.repeat(np.arange(50), weight.astype(int))
-    one = held_out_path(Design.of(X, weight).block(), Tasks(targets, 2), GRID, folds, 3, TIGHT)
-    two = held_out_path(
-        Design.of(X[twice]).block(), Tasks(targets[:, twice], 2), GRID, folds[twice], 3, TIGHT
-    )
-    np.testing.assert_allclose(one.total, two.total, atol=1e-6)
-    np.testing.assert_allclose(one.log_prob[..., twice], two.log_prob, atol=1e-7)
-
-
 def test_unfinished_regressions_are_counted(rng):
     X = rng.normal(size=(60, 4))
     found = held_out_path(
@@ -197,18 +168,6 @@ def test_unfinished_regressions_are_counted(rng):
         LBFGS(tol=1e-12, max_iter=1),
     )
     assert found.n_failed == 3 * 2 * 2  # tasks x grid x folds
-
-
-def test_fitted_tasks_equal_scikit_learn_each_with_its_own_c(rng, store, weight):
-    X = rng.normal(size=(90, 4))
-    targets = logistic_targets(rng, X, 3)
-    C = np.array([0.1, 1.0, 30.0])
-    fitted = fit_tasks(Design.of(store(X), weight).block(), Tasks(targets, 2), C, TIGHT)
-    assert fitted.converged.all()
-    assert fitted.n_iter > 1
-    for task in range(3):
-        expected = sklearn_coef(X, targets[task], C[task], weight)
-        np.testing.assert_allclose(fitted.coef[task], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_fitted_softmax_intercepts_have_mean_zero_like_scikit_learns(rng):

@@ -53,6 +53,7 @@ def test_experts_list_what_some_joint_finds_probable():
     np.testing.assert_allclose(
         lists.listed_mass(weights), np.add.reduceat(mixed, lists.indptr[:-1])
     )
+    assert np.isneginf(expert_lists(members, len(EVERY)).most_left(weights)).all()
 
 
 def many_labels(d, n_rows=6, seed=0):
@@ -94,18 +95,13 @@ def test_a_thousand_labels():
     np.testing.assert_allclose(lists.most_unlisted, second)
 
 
-def test_rows_are_asked_a_few_at_a_time(monkeypatch):
-    members, _ = joints()
+def test_rows_are_asked_a_few_at_a_time(request):
+    members, _ = joints(30)
     whole = expert_lists(members, 3)
-    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
+    request.getfixturevalue("few_rows_at_once")
     parts = expert_lists(members, 3)
     for name in ("indptr", "codes", "log_prob", "most_unlisted"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
-
-
-def test_where_all_vectors_are_listed_none_is_left():
-    members, _ = joints()
-    assert np.isneginf(expert_lists(members, len(EVERY)).most_left(np.array([0.5, 0.5]))).all()
 
 
 def test_the_entry_of_a_vector():
@@ -136,25 +132,22 @@ def test_the_prior_sums_to_one_and_knows_what_is_new():
     np.testing.assert_array_equal(prior.is_new(EVERY[[0, 1, 7]]), [False, True, False])
 
 
-def test_a_row_of_weight_two_is_two_rows():
-    codes = EVERY[[0, 3, 3, 7]]
-    once = prior_of(EVERY[[0, 3, 7]], np.array([1.0, 2.0, 1.0]))
-    np.testing.assert_allclose(once.counts, prior_of(codes).counts)
-
-
 def test_weights_of_a_row_are_those_of_its_repetitions():
     codes = EVERY[[0, 0, 0, 3, 3, 7, 8, 9]]
     weight = np.array([1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0])
-    repeated = prior_of(np.repeat(codes, weight.astype(int), axis=0))
-    np.testing.assert_allclose(prior_of(codes, weight).weights, repeated.weights, atol=1e-6)
+    weighted, repeated = prior_of(codes, weight), prior_of(np.repeat(codes, weight.astype(int), 0))
+    np.testing.assert_allclose(weighted.weights, repeated.weights, atol=1e-6)
+    np.testing.assert_allclose(weighted.counts, repeated.counts)
 
 
-def test_small_weights_leave_a_vector_seen():
+@pytest.mark.parametrize(
+    ("each", "least", "most"),
+    # of three rows' worth of evidence the floor is one row of five
+    [(1.0, 0.98, 1.0), (0.3, 0.98, 1.0), (0.01, 0.825, 0.842)],
+)
+def test_small_weights_leave_a_vector_seen(each, least, most):
     codes = np.repeat(EVERY[:10], 30, axis=0)
-    for each in (1.0, 0.3):
-        assert prior_of(codes, np.full(300, each)).weights[0] > 0.98
-    # three rows' worth of evidence: the floor is one row of five
-    assert prior_of(codes, np.full(300, 0.01)).weights[0] == pytest.approx(1 / 1.2, rel=0.01)
+    assert least < prior_of(codes, np.full(300, each)).weights[0] < most
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5, 0.01])

@@ -55,27 +55,22 @@ def random_table(seed, sizes=(2, 3, 2, 4, 2), n=60):
 # --------------------------------------------------------------------------------- by hand
 
 
-def test_bdeu_of_one_coin_by_hand():
-    # Two heads and one tail under Beta(1/2, 1/2): (1/2 * 3/2 * 1/2) / (1 * 2 * 3) = 1/16
-    scores = score_parent_sets([[1], [1], [0]], [2])
-    assert parent_sets(scores, 0) == [((), pytest.approx(log(1 / 16)))]
-
-
-def test_bdeu_of_a_copy_by_hand():
-    # Two equal columns 0, 1 with a = 4. Alone: Beta(2, 2), so (2 * 2) / (4 * 5) = 1/5. Given the
-    # other: each parent value has Beta(1, 1) and sees one row, so 1/2 * 1/2.
-    scores = score_parent_sets([[0, 0], [1, 1]], [2, 2], equivalent_sample_size=4.0)
-    assert parent_sets(scores, 1) == [
-        ((0,), pytest.approx(log(1 / 4))),
-        ((), pytest.approx(log(1 / 5))),
-    ]
-
-
-def test_bic_by_hand():
-    # 3 : 1 rows; log-likelihood 3 log(3/4) + log(1/4), one parameter of log(4) / 2.
-    scores = score_parent_sets([[0], [0], [0], [1]], [2], score="bic")
-    expected = 3 * log(3 / 4) + log(1 / 4) - log(4) / 2
-    assert parent_sets(scores, 0) == [((), pytest.approx(expected))]
+@pytest.mark.parametrize(
+    ("codes", "options", "sets"),
+    [
+        # Two heads and one tail under Beta(1/2, 1/2): (1/2 * 3/2 * 1/2) / (1 * 2 * 3)
+        ([[1], [1], [0]], {}, {(): log(1 / 16)}),
+        # Two equal columns 0, 1 with a = 4. Alone: Beta(2, 2), so (2 * 2) / (4 * 5). Given the
+        # other: each parent value has Beta(1, 1) and sees one row, so 1/2 * 1/2.
+        ([[0, 0], [1, 1]], {"equivalent_sample_size": 4.0}, {(1,): log(1 / 4), (): log(1 / 5)}),
+        # 3 : 1 rows; log-likelihood 3 log(3/4) + log(1/4), one parameter of log(4) / 2.
+        ([[0], [0], [0], [1]], {"score": "bic"}, {(): 3 * log(3 / 4) + log(1 / 4) - log(4) / 2}),
+    ],
+)
+def test_scores_by_hand(codes, options, sets):
+    found = parent_sets(score_parent_sets(codes, [2] * len(codes[0]), **options), 0)
+    assert [parents for parents, _ in found] == list(sets)  # the best first
+    assert dict(found) == pytest.approx(sets)
 
 
 # ------------------------------------------------------------------------------- the oracle
@@ -87,12 +82,7 @@ def test_scores_and_what_is_left_out_agree_with_the_formulas(score, most):
     codes, sizes, weight = random_table(most)
     prior = 1.7
     found = score_parent_sets(
-        codes,
-        sizes,
-        score=score,
-        max_parents=most,
-        equivalent_sample_size=prior,
-        weight=weight,
+        codes, sizes, score=score, max_parents=most, equivalent_sample_size=prior, weight=weight
     )
     n_left_out = 0
     for i in range(5):

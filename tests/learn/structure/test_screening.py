@@ -45,8 +45,8 @@ def slow_tests(scores, codes, sizes, weight):
 
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (2, 3, 2, 4)])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_statistics_are_those_of_plain_loops(rng, sizes, missing, monkeypatch):
-    monkeypatch.setattr("colabel.core.arrays.MOST_ROWS", 7)
+@pytest.mark.usefixtures("few_rows_at_once")
+def test_statistics_are_those_of_plain_loops(rng, sizes, missing):
     scores, codes = draw(rng, 40, sizes, missing)
     weight = rng.uniform(0.0, 3.0, size=40)
     found = score_tests(label_residuals(scores, codes, sizes), sizes, weight)

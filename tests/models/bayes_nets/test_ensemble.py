@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from colabel import BayesNetEnsemble, load, save
+from colabel import BayesNetEnsemble
 from colabel.joint.vectors import WrittenOut
 from colabel.models.bayes_nets import FeatureFactor
+from tests.asserts import assert_each_close
 
 SIZES = (2, 3, 2)
 
@@ -65,54 +66,46 @@ def member(model, X, Y, root, x):
     return found
 
 
-@pytest.fixture
-def fitted(rows):
-    X, Y = rows
-    return BayesNetEnsemble(None, smoothing=0.7).fit(X, Y)
-
-
-def test_parents_follow_the_data(fitted):
-    assert fitted.feature_parents_[0] == (1,)
-    assert fitted.feature_parents_[1] == (0, 2)
-    assert fitted.feature_parents_[2] == ()
-    assert fitted.feature_parents_[3] == (0, 1)
-
-
-def test_the_joint_is_the_geometric_mean_of_the_members(fitted, rows):
-    X, Y = rows
-    for x in X[:3]:
-        members = [member(fitted, X, Y, root, x) for root in range(3)]
-        vectors = list(members[0])
-        pooled = np.prod([[m[y] for y in vectors] for m in members], axis=0) ** (1 / 3)
-        pooled /= pooled.sum()
-        joint = fitted.joint(x[None])
-        assert joint.exact.all
-        found = [joint.log_prob(np.array(y))[0] for y in vectors]
-        np.testing.assert_allclose(found, np.log(pooled), atol=1e-9)
-        assert tuple(joint.mode()[0]) == vectors[int(pooled.argmax())]
-
-
-def test_members_and_their_pooled_marginals(fitted, rows):
-    X, Y = rows
-    x = X[5]
-    joints = fitted.member_joints(x[None])
+@pytest.mark.parametrize(
+    ("data", "max_parents", "parents"),
+    [
+        ("rows", 2, ((1,), (0, 2), (), (0, 1))),
+        ("of_three", 4, ((0, 1, 2), (1,), (0, 2), (0, 1, 2))),
+    ],
+)
+def test_parents_joint_members_and_pooled_marginals_by_the_formulas(
+    request, data, max_parents, parents
+):
+    X, Y = request.getfixturevalue(data)
+    model = BayesNetEnsemble(None, max_parents=max_parents, smoothing=0.7).fit(X, Y)
+    assert model.feature_parents_ == parents
+    x = X[7]
+    members = [member(model, X, Y, root, x) for root in range(3)]
+    vectors = np.array(list(members[0]))
+    prob = np.array([list(m.values()) for m in members])
+    prob /= prob.sum(axis=1, keepdims=True)
+    joints = model.member_joints(x[None])
     assert len(joints) == 3
-    marginals = []
-    for root, joint in enumerate(joints):
-        expected = member(fitted, X, Y, root, x)
-        total = sum(expected.values())
-        for y, p in expected.items():
-            assert joint.log_prob(np.array(y))[0] == pytest.approx(np.log(p / total))
-        marginals.append(
-            [
-                [sum(p for y, p in expected.items() if y[i] == v) / total for v in range(size)]
-                for i, size in enumerate(SIZES)
-            ]
-        )
-    pooled = fitted.pooled_marginals(x[None])
-    for i in range(3):
-        mean = np.prod([m[i] for m in marginals], axis=0) ** (1 / 3)
-        np.testing.assert_allclose(pooled[i][0], mean / mean.sum())
+    for joint, expected in zip(joints, prob, strict=True):
+        found = [joint.log_prob(y)[0] for y in vectors]
+        np.testing.assert_allclose(found, np.log(expected))
+    pooled = np.prod(prob, axis=0) ** (1 / 3)  # the joint is the geometric mean of the members
+    pooled /= pooled.sum()
+    joint = model.joint(x[None])
+    assert joint.exact.all
+    found = [joint.log_prob(y)[0] for y in vectors]
+    np.testing.assert_allclose(found, np.log(pooled), atol=1e-9)
+    np.testing.assert_array_equal(joint.mode()[0], vectors[pooled.argmax()])
+    for i, table in enumerate(model.pooled_marginals(x[None])):
+        marginals = [prob[:, vectors[:, i] == v].sum(axis=1) for v in range(SIZES[i])]
+        mean = np.prod(marginals, axis=1) ** (1 / 3)
+        np.testing.assert_allclose(table[0], mean / mean.sum())
+    listed = np.concatenate([factor.features for factor in model.factors_])
+    assert sorted(listed.tolist()) == [0, 1, 2, 3]  # every feature once
+    for factor in model.factors_:
+        assert isinstance(factor, FeatureFactor)
+        for table in factor.log_tables:
+            np.testing.assert_allclose(np.exp(table).sum(axis=1), 1.0)
 
 
 def test_one_label_is_naive_bayes(rng):
@@ -154,40 +147,6 @@ def of_three(rng):
     return X, Y
 
 
-def test_features_with_three_parents_against_the_formula(of_three):
-    X, Y = of_three
-    model = BayesNetEnsemble(None, max_parents=4, smoothing=0.7).fit(X, Y)
-    assert model.feature_parents_ == ((0, 1, 2), (1,), (0, 2), (0, 1, 2))
-    x = X[7]
-    members = [member(model, X, Y, root, x) for root in range(3)]
-    vectors = list(members[0])
-    for joint, expected in zip(model.member_joints(x[None]), members, strict=True):
-        total = sum(expected.values())
-        found = [joint.log_prob(np.array(y))[0] for y in vectors]
-        np.testing.assert_allclose(found, [np.log(expected[y] / total) for y in vectors])
-    pooled = np.prod([[m[y] for y in vectors] for m in members], axis=0) ** (1 / 3)
-    pooled /= pooled.sum()
-    joint = model.joint(x[None])
-    assert joint.exact.all
-    found = [joint.log_prob(np.array(y))[0] for y in vectors]
-    np.testing.assert_allclose(found, np.log(pooled), atol=1e-9)
-    marginals = [
-        [[sum(p for y, p in m.items() if y[i] == v) for v in range(k)] for i, k in enumerate(SIZES)]
-        for m in members
-    ]
-    for i, table in enumerate(model.pooled_marginals(x[None])):
-        mean = np.prod([np.array(m[i]) / sum(m[i]) for m in marginals], axis=0) ** (1 / 3)
-        np.testing.assert_allclose(table[0], mean / mean.sum())
-
-
-def test_features_with_three_parents_are_saved(of_three, tmp_path):
-    X, Y = of_three
-    model = BayesNetEnsemble(None, max_parents=3, smoothing=1.0).fit(X, Y)
-    save(model, tmp_path / "model.colabel")
-    again = load(tmp_path / "model.colabel")
-    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
-
-
 def test_more_parents_help_where_features_follow_from_three_labels(of_three):
     X, Y = of_three
     two, four = (
@@ -204,8 +163,7 @@ def test_vectors_written_out_are_those_of_the_field(rows):
     scores = model._fitted_tables().vector_scores(model.features_.codes(X))
     listed = WrittenOut(model.label_space_, scores.__getitem__, len(X))
     np.testing.assert_allclose(listed.log_prob(Y), field.log_prob(Y), atol=1e-9)
-    for mine, other in zip(listed.marginals(), field.marginals(), strict=True):
-        np.testing.assert_allclose(mine, other, atol=1e-9)
+    assert_each_close(listed.marginals(), field.marginals(), atol=1e-9)
 
 
 def test_more_parents_than_two_need_few_label_vectors(rng):
@@ -218,16 +176,6 @@ def test_the_smoothing_is_chosen(rows):
     assert BayesNetEnsemble(None, random_state=0).fit(*rows).smoothing_ in (0.01, 0.1, 1.0)
     sure = np.repeat(np.eye(6, dtype=int), 8, axis=0)
     assert BayesNetEnsemble(None, random_state=0).fit(sure, sure).smoothing_ == 0.01
-
-
-def test_factors_hold_every_feature_once(fitted):
-    factors = fitted.factors_
-    assert all(isinstance(factor, FeatureFactor) for factor in factors)
-    listed = np.concatenate([factor.features for factor in factors])
-    assert sorted(listed.tolist()) == [0, 1, 2, 3]
-    for factor in factors:
-        for table in factor.log_tables:
-            np.testing.assert_allclose(np.exp(table).sum(axis=1), 1.0)
 
 
 def test_the_decision_by_pooled_marginals(rng):

@@ -47,64 +47,41 @@ def several():
 # ------------------------------------------------------------------------------------ learning
 
 
-def test_conditionals_are_the_regressions_on_features_and_other_labels(coupled):
+@pytest.mark.parametrize(("coding", "C", "scale"), [("0/1", 0.5, 1.0), ("-1/+1", 0.02, 2.0)])
+def test_conditionals_are_the_regressions_on_features_and_other_labels(coupled, coding, C, scale):
+    """Said of 0 and 1, the weights of -1 and +1 are twice as large, at a quarter of the penalty."""
     X, Y = coupled
-    model = CDN(C=0.5, tol=1e-8, random_state=0).fit(X, Y)
-    for i in range(4):
-        others = np.delete(np.arange(4), i)
-        alone = LogisticRegression(C=0.5, tol=1e-10, max_iter=1000)
-        alone.fit(np.hstack([X, Y[:, others]]), Y[:, i])
-        coef = model.models_.coef[i][0]
-        np.testing.assert_allclose(coef[:5], alone.coef_[0, :5], atol=1e-4)
-        np.testing.assert_allclose(model.label_weights_[others, i], alone.coef_[0, 5:], atol=1e-4)
-        np.testing.assert_allclose(coef[-1], alone.intercept_[0], atol=1e-4)
-    assert (np.diag(model.label_weights_) == 0).all()
-    assert model.label_weights_[0, 1] > 2
-    assert model.label_weights_[2, 3] < -2
-
-
-def test_labels_as_minus_and_plus_one(coupled):
-    X, Y = coupled
-    model = CDN(C=0.02, label_coding="-1/+1", tol=1e-8, random_state=0).fit(X, Y)
+    written = Y if coding == "0/1" else 2 * Y - 1
+    model = CDN(C=C, label_coding=coding, tol=1e-8, random_state=0).fit(X, Y)
     conditionals = model.joint(X[:30]).conditionals
     for i in range(4):
         others = np.delete(np.arange(4), i)
-        alone = LogisticRegression(C=0.02, tol=1e-10, max_iter=1000)
-        alone.fit(np.hstack([X, 2 * Y[:, others] - 1]), Y[:, i])
-        # said of 0 and 1, the weights are twice as large
-        weights = 2 * alone.coef_[0, 5:]
+        columns = np.hstack([X, written[:, others]])
+        alone = LogisticRegression(C=C, tol=1e-10, max_iter=1000).fit(columns, Y[:, i])
+        np.testing.assert_allclose(model.models_.coef[i][0][:5], alone.coef_[0, :5], atol=1e-4)
+        weights = scale * alone.coef_[0, 5:]
         np.testing.assert_allclose(model.label_weights_[others, i], weights, atol=1e-4)
-        expected = alone.predict_log_proba(np.hstack([X[:30], 2 * Y[:30, others] - 1]))
         found = conditionals.log_prob(Y[None, :30].astype(np.int32), i)[0]
-        np.testing.assert_allclose(found, expected, atol=1e-4)
-    # the penalty of the labels is a quarter
-    as_zeros = CDN(C=0.02, tol=1e-8, random_state=0).fit(X, Y)
-    assert np.abs(as_zeros.label_weights_).sum() < np.abs(model.label_weights_).sum()
+        np.testing.assert_allclose(found, alone.predict_log_proba(columns[:30]), atol=1e-4)
+    assert (np.diag(model.label_weights_) == 0).all()
+    assert model.label_weights_[0, 1] > 1
+    assert model.label_weights_[2, 3] < -1
+    other = CDN(C=C, tol=1e-8, random_state=0).fit(X, Y).label_weights_
+    assert np.abs(other).sum() <= np.abs(model.label_weights_).sum()
 
 
+@pytest.mark.parametrize("coding", ["0/1", "-1/+1"])
 @pytest.mark.parametrize("fixture", ["coupled", "several"])
-def test_the_coding_of_labels_for_any_classifier(fixture, request):
+def test_linear_and_estimator_conditionals_agree(fixture, coding, request, rng):
     X, Y = request.getfixturevalue(fixture)
-    ours = CDN(C=0.1, tol=1e-9, label_coding="-1/+1", random_state=0).fit(X, Y)
+    options = {"label_coding": coding, "random_state": 0}
+    ours = CDN(C=0.1, tol=1e-9, **options).fit(X, Y)
     base = Unsmoothed(C=0.1, tol=1e-10, max_iter=2000)
-    theirs = CDN(estimator=base, stack=False, label_coding="-1/+1", random_state=0).fit(X, Y)
-    codes = np.ascontiguousarray(Y[None], dtype=np.int32)
-    mine, other = ours.joint(X).conditionals, theirs.joint(X).conditionals
+    theirs = CDN(estimator=base, stack=False, **options).fit(X, Y)
+    mine, other = ours.joint(X[:20]).conditionals, theirs.joint(X[:20]).conditionals
+    codes = np.stack([rng.integers(0, k, size=(3, 20)) for k in mine.cardinalities], axis=-1)
     for i in range(Y.shape[1]):
         np.testing.assert_allclose(mine.log_prob(codes, i), other.log_prob(codes, i), atol=1e-3)
-
-
-@pytest.mark.parametrize("fixture", ["coupled", "several"])
-def test_linear_and_estimator_conditionals_agree(fixture, request):
-    X, Y = request.getfixturevalue(fixture)
-    ours = CDN(C=1.0, tol=1e-9, random_state=0, n_sweeps=4000).fit(X, Y)
-    base = Unsmoothed(C=1.0, tol=1e-10, max_iter=2000)
-    theirs = CDN(estimator=base, stack=False, random_state=0, n_sweeps=20).fit(X, Y)
-    linear, other = ours.joint(X[:20]).conditionals, theirs.joint(X[:20]).conditionals
-    rng = np.random.default_rng(0)
-    labels = np.stack([rng.integers(0, k, size=(3, 20)) for k in linear.cardinalities], axis=-1)
-    for i in range(labels.shape[2]):
-        np.testing.assert_allclose(linear.log_prob(labels, i), other.log_prob(labels, i), atol=1e-3)
 
 
 def test_a_value_of_weight_zero_keeps_a_small_probability(several):
@@ -133,8 +110,7 @@ def test_dependent_labels_are_found_together(coupled):
 def test_decisions_from_draws_depend_on_the_row_alone_too(coupled, decision):
     X, Y = coupled
     model = CDN(C=1.0, decision=decision, random_state=0).fit(X, Y)
-    whole = model.predict(X[:40])
-    np.testing.assert_array_equal(model.predict(X[30:40][::-1]), whole[30:40][::-1])
+    np.testing.assert_array_equal(model.predict(X[30:40][::-1]), model.predict(X[:40])[:29:-1])
 
 
 def test_best_and_plain(coupled):
@@ -159,12 +135,10 @@ def test_several_values(several):
 
 
 def test_one_label_is_its_regression(coupled):
-    X, Y = coupled
-    model = CDN(C=1.0, tol=1e-8, random_state=0).fit(X, Y[:, :1])
-    alone = LogisticRegression(C=1.0, tol=1e-10).fit(X, Y[:, 0])
-    np.testing.assert_allclose(
-        model.predict_proba(X)[:, 0], alone.predict_proba(X)[:, 1], atol=1e-4
-    )
+    X, y = coupled[0], coupled[1][:, :1]
+    found = CDN(C=1.0, tol=1e-8, random_state=0).fit(X, y).predict_proba(X)
+    alone = LogisticRegression(C=1.0, tol=1e-10).fit(X, y[:, 0])
+    np.testing.assert_allclose(found, alone.predict_proba(X)[:, 1:], atol=1e-4)
 
 
 # ---------------------------------------------------------------------------------- estimators
@@ -180,7 +154,7 @@ def test_any_probabilistic_classifier(coupled, several, estimator, stack):
         model.set_params(stack=stack).fit(X, Y)
         joint = model.joint(X[:10])
         assert isinstance(joint, DependencyNetwork)
-        assert np.isfinite(joint.log_prob(Y[:10])).all()
+        assert joint.log_prob(Y[:10]).mean() > -10
         first = model.predict(X[:10])
         np.testing.assert_array_equal(first, model.predict(X[:10]))
         np.testing.assert_array_equal(first[3:5], model.predict(X[3:5]))
@@ -223,13 +197,7 @@ def test_svm_has_no_probabilities_and_says_so(coupled):
     with pytest.raises(NotImplementedError, match="decide by 'subset'"):
         model.set_params(decision="hamming").predict(X[:3])
     calibrated = CDN(estimator=CalibratedClassifierCV(LinearSVC()), n_sweeps=5, burn_in=2)
-    assert calibrated.fit(X, Y).predict_proba(X[:3]).shape == (3, 4)
-
-
-# -------------------------------------------------------------------------------------- errors
-
-
-# ------------------------------------------------------------------------------------ contract
+    assert ((calibrated.fit(X, Y).predict_proba(X) > 0.5) == Y).mean() > 0.7
 
 
 def test_row_keys_see_content_only():

@@ -24,6 +24,7 @@ from colabel import (
     MLkNN,
     PairwiseCRF,
     feature_evidence,
+    joint_of,
 )
 from colabel.models.evidence.evidence import shapley_values
 
@@ -92,15 +93,16 @@ def test_linear_terms_sum_to_the_log_odds_given_the_others(rows, model):
 
 
 def test_binary_relevance_by_its_coefficients(rows):
+    """Exactly, and by Shapley values of orders drawn."""
     X, Y = rows
-    model = BinaryRelevance(C=1.0).fit(X, Y)
-    found = feature_evidence(model, X, 7, background=X[:50])
-    for i, coef in enumerate(model.models_.coef):
-        np.testing.assert_allclose(found.columns[i], coef[0, :-1] * (X[7] - X[:50].mean(axis=0)))
-    np.testing.assert_allclose(
-        found.average, [c[0, :-1] @ X[:50].mean(axis=0) + c[0, -1] for c in model.models_.coef]
-    )
-    assert not found.labels.any()
+    model, mean = BinaryRelevance(C=1.0).fit(X, Y), X[:20].mean(axis=0)
+    drawn = {"method": "shapley", "n_orders": 40, "random_state": 5}
+    for options in ({}, drawn):
+        found = feature_evidence(model, X, 7, background=X[:20], **options)
+        for i, (coef,) in enumerate(model.models_.coef):
+            np.testing.assert_allclose(found.columns[i], coef[:-1] * (X[7] - mean), atol=1e-8)
+            assert found.average[i] == pytest.approx(coef[:-1] @ mean + coef[-1])
+        assert options or not found.labels.any()
 
 
 @pytest.mark.parametrize("model", OTHERS, ids=named)
@@ -113,8 +115,6 @@ def test_shapley_values_sum_to_the_log_odds(rows, model):
     odds = np.log(found.prob / (1 - found.prob))
     np.testing.assert_allclose(alone, odds, rtol=1e-6)
     np.testing.assert_allclose(model.predict_proba(X[[5]])[0], found.prob, rtol=1e-9)
-    from colabel import joint_of
-
     joint = joint_of(model, X[[5]])
     answer = joint.mode()[0]
     for i in range(3):
@@ -161,18 +161,6 @@ def test_shapley_values_of_every_order_by_brute_force():
     np.testing.assert_allclose(found.base + found.values.sum(axis=1), answer(x[None])[0])
     # of two factors alone, forwards and backwards is every order there is
     np.testing.assert_allclose(found.values[0], true[0])
-
-
-def test_shapley_values_of_a_linear_model_are_its_coefficients(rows):
-    X, Y = rows
-    model = BinaryRelevance(C=1.0).fit(X, Y)
-    background = X[:20]
-    exact = feature_evidence(model, X, 9, background=background)
-    drawn = feature_evidence(
-        model, X, 9, background=background, method="shapley", n_orders=40, random_state=5
-    )
-    np.testing.assert_allclose(drawn.columns, exact.columns, atol=1e-8)
-    np.testing.assert_allclose(drawn.average, exact.average, atol=1e-8)
 
 
 def test_terms_of_labels_are_exact_shapley_values(rows):
@@ -273,13 +261,8 @@ def test_for_people(rows):
 )
 def test_wrong_use_is_told(rows, options, words):
     X, Y = rows
-    model = BinaryRelevance(C=1.0).fit(X, Y)
     with pytest.raises((ValueError, KeyError), match=words):
-        feature_evidence(model, X, **options)
-
-
-def test_models_that_cannot_are_told(rows):
-    X, Y = rows
+        feature_evidence(BinaryRelevance(C=1.0).fit(X, Y), X, **options)
     with pytest.raises(ValueError, match="JointForest has no log-odds that are linear"):
         feature_evidence(JointForest(n_estimators=5).fit(X, Y), X, method="linear")
     with pytest.raises(TypeError, match="has no joint"):

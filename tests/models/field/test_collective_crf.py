@@ -92,10 +92,12 @@ def test_pseudo_likelihood_is_close_to_the_likelihood_with_many_rows():
 
 
 def test_many_labels_are_learned_by_pseudo_likelihood(rng):
-    X, Y = rng.normal(size=(60, 2)), rng.integers(0, 2, size=(60, 14))
-    model = CollectiveCRF(**FIXED).fit(X, Y)
+    X, Y = rng.normal(size=(60, 2)), rng.integers(0, 2, size=(60, 17))
+    model = CollectiveCRF(**FIXED).fit(X, Y[:, :14])
     assert model.training_ == "pseudo"
     assert model.graph_.shape == (91, 2)
+    with pytest.raises(ValueError, match="at most 65536 are allowed"):
+        CollectiveCRF(training="enumeration").fit(X, Y)
 
 
 @pytest.mark.parametrize("training", ["enumeration", "supported", "pseudo"])
@@ -121,14 +123,6 @@ def test_sparse_rows_and_class_variables(rng, training):
     assert one.edge_signs_.tolist() == [0]
 
 
-def test_wrong_parameters_are_refused(data, rng):
-    with pytest.raises(ValueError, match="training='other' must be one of"):
-        CollectiveCRF(training="other").fit(data.X, data.Y)
-    Y = rng.integers(0, 2, size=(30, 17))
-    with pytest.raises(ValueError, match="at most 65536 are allowed"):
-        CollectiveCRF(training="enumeration").fit(rng.normal(size=(30, 2)), Y)
-
-
 def test_only_the_most_dependent_pairs_are_joined(rng):
     """Of 70 labels, the pairs (0, 1) and (2, 3) are copies but for some noise."""
     X = rng.normal(size=(150, 2))
@@ -138,13 +132,11 @@ def test_only_the_most_dependent_pairs_are_joined(rng):
     options = {"C": 0.1, "ridge": 1.0, "max_iter": 20}
     model = CollectiveCRF(max_candidates=2, **options).fit(X, Y)
     assert model.graph_.tolist() == [[0, 1], [2, 3]]
-    with pytest.raises(ValueError, match="max_candidates=-1 must not be negative"):
-        CollectiveCRF(max_candidates=-1, **options).fit(X, Y)
 
 
 def test_all_pairs_of_64_labels_are_joined_and_no_more():
-    assert candidate_limit(None, 64, usual=field._MOST_PAIRS) == 64 * 63 // 2
-    assert candidate_limit(None, 1000, usual=field._MOST_PAIRS) == 5000
+    assert candidate_limit(None, 64, usual=field.MOST_PAIRS) == 64 * 63 // 2
+    assert candidate_limit(None, 1000, usual=field.MOST_PAIRS) == 5000
 
 
 def test_the_mode_never_scores_below_the_independent_vector():

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from colabel import BinaryRelevance, PairwiseCRF
 from studies.datasets import SYNTHETIC_GRAPHS, make_synthetic
+from tests.asserts import assert_each_close
 from tests.learn.crf.oracle import PaperField
 
 FIXED = {"C": 1.0, "ridge": 1.0, "group": 0.0}
@@ -151,60 +152,47 @@ def test_structure_learning_alone_stops_after_so_many_iterations():
     assert len(PairwiseCRF(**fixed).fit(data.X, data.Y).alpha_profile_) > 8
 
 
-def test_tuned_parameters_minimise_the_penalised_objective(problem):
-    """No small change of the coefficients lowers nlpl + R, written with loops."""
-    X, Y = problem
-    model = PairwiseCRF(edge_features="none", C=0.5, ridge=2.0, group=0.0, **TIGHT).fit(X, Y)
+def assert_minimal(model, X, Y, node, edge, eta):
+    """No small change of the coefficients lowers nlpl + R, written with loops; return it."""
     field = model.field_
     nodes, edges = np.column_stack([X, np.ones(200)]), np.ones((200, 1))
 
-    def objective(node, edge):
-        oracle = PaperField.from_matrices(field.layout, node, edge)
-        return oracle.nlpl(nodes, edges, Y, np.ones(200)) + oracle.penalty(np.ones(3), 2.0, 0.0)
+    def objective(node_coef, edge_coef):
+        oracle = PaperField.from_matrices(field.layout, node_coef, edge_coef)
+        return oracle.nlpl(nodes, edges, Y, np.ones(200)) + oracle.penalty(node, edge, eta)
 
     best = objective(field.node, field.edge)
     rng = np.random.default_rng(0)
     for _ in range(8):
         step = 1e-2 * rng.normal(size=field.node.shape), 1e-2 * rng.normal(size=field.edge.shape)
         assert objective(field.node + step[0], field.edge + step[1]) > best
+    return objective
+
+
+def test_tuned_parameters_minimise_the_penalised_objective(problem):
+    model = PairwiseCRF(edge_features="none", C=0.5, ridge=2.0, group=0.0, **TIGHT).fit(*problem)
+    assert_minimal(model, *problem, np.ones(3), 2.0, 0.0)
 
 
 def test_parameters_that_are_not_tuned_minimise_the_objective_with_the_group_term(problem):
-    X, Y = problem
     params = {"edge_features": "none", "C": 0.5, "ridge": 1.0, "group": 9.0} | TIGHT
-    model, tuned = (PairwiseCRF(tune=tune, **params).fit(X, Y) for tune in (False, True))
+    model, tuned = (PairwiseCRF(tune=tune, **params).fit(*problem) for tune in (False, True))
     np.testing.assert_array_equal(model.graph_, tuned.graph_)
     assert 0 < len(model.graph_) < 3
     assert (model.edge_strengths_ < tuned.edge_strengths_).all()
-    field = model.field_
-    nodes, edges = np.column_stack([X, np.ones(200)]), np.ones((200, 1))
-
-    def objective(node, edge):
-        oracle = PaperField.from_matrices(field.layout, node, edge)
-        return oracle.nlpl(nodes, edges, Y, np.ones(200)) + oracle.penalty(np.ones(3), 10.0, 0.9)
-
-    best = objective(field.node, field.edge)
-    assert best < objective(tuned.field_.node, tuned.field_.edge)
-    rng = np.random.default_rng(0)
-    for _ in range(8):
-        step = 1e-2 * rng.normal(size=field.node.shape), 1e-2 * rng.normal(size=field.edge.shape)
-        assert objective(field.node + step[0], field.edge + step[1]) > best
+    objective = assert_minimal(model, *problem, np.ones(3), 10.0, 0.9)
+    field, other = model.field_, tuned.field_
+    assert objective(field.node, field.edge) < objective(other.node, other.edge)
 
 
-def test_one_label_is_logistic_regression(rng):
-    X = rng.normal(size=(80, 3))
-    y = (X[:, 0] + rng.logistic(size=80) > 0).astype(int)
-    model = PairwiseCRF(C=0.7, **TIGHT).fit(X, y)
-    other = LogisticRegression(C=0.7, tol=1e-10, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
-
-
-def test_labels_without_edges_are_binary_relevance(problem):
+def test_without_edges_it_is_binary_relevance(problem):
     X, Y = problem
-    model = PairwiseCRF(C=1.0, max_candidates=0).fit(X, Y)
-    other = BinaryRelevance(C=1.0).fit(X, Y)
-    for one, two in zip(model.predict_proba(X), other.predict_proba(X), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-9)
+    model = PairwiseCRF(C=0.7, max_candidates=0, **TIGHT).fit(X, Y)
+    other = BinaryRelevance(C=0.7, **TIGHT).fit(X, Y)
+    assert_each_close(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
+    one = PairwiseCRF(C=0.7, **TIGHT).fit(X, Y[:, 0])  # of one label
+    other = LogisticRegression(C=0.7, tol=1e-10, max_iter=1000).fit(X, Y[:, 0])
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
 
 
 def test_edges_are_blind_to_where_dense_features_are_centred(problem):
@@ -213,22 +201,10 @@ def test_edges_are_blind_to_where_dense_features_are_centred(problem):
     np.testing.assert_allclose(one.log_prob(Y), two.log_prob(Y), atol=1e-4)
 
 
-@pytest.mark.parametrize("group", [0.0, 15.0])
-def test_weights_are_repetitions(problem, group):
-    X, Y = problem
-    weight = np.arange(200) % 3
-    params = {"C": 1.0, "ridge": 1.0, "group": group} | TIGHT
-    one = PairwiseCRF(**params).fit(X, Y, sample_weight=weight)
-    two = PairwiseCRF(**params).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
-    np.testing.assert_array_equal(one.graph_, two.graph_)
-    np.testing.assert_allclose(one.joint(X).log_prob(Y), two.joint(X).log_prob(Y), atol=1e-4)
-    np.testing.assert_allclose(one.edge_strengths_, two.edge_strengths_, atol=1e-3)
-
-
 # ------------------------------------------------------------------------ summaries
 
 
-def test_strength_is_the_log_odds_ratio():
+def test_strength_is_the_log_odds_ratio(problem):
     data = make_synthetic("SD4", n_rows=300, random_state=0)
     model = PairwiseCRF(edge_features="none", **FIXED).fit(data.X, data.Y)
     for table, strength, sign in zip(
@@ -237,14 +213,10 @@ def test_strength_is_the_log_odds_ratio():
         ratio = table[0, 0, 0] + table[0, 1, 1] - table[0, 0, 1] - table[0, 1, 0]
         assert strength == pytest.approx(abs(ratio))
         assert sign == np.sign(ratio) == -1
-
-
-def test_variables_with_more_values_have_no_sign(problem):
-    X, Y = problem
-    model = PairwiseCRF(**FIXED).fit(X, Y)
+    model = PairwiseCRF(**FIXED).fit(*problem)  # variables of more values have no sign
     signs = dict(zip(map(tuple, model.graph_.tolist()), model.edge_signs_, strict=True))
     assert signs[0, 1] == signs[1, 2] == 0
-    assert (model.edge_strengths_ > 0).all()
+    assert model.edge_strengths_.min() > 1e-3
 
 
 def test_edge_features_follow_the_width_of_the_data(rng):
@@ -253,6 +225,3 @@ def test_edge_features_follow_the_width_of_the_data(rng):
     assert narrow.field_.edge_columns.tolist() == [0, 1, 2, 3]
     wide = sp.random_array((30, 250_000), density=1e-4, random_state=rng, format="csr")
     assert not len(PairwiseCRF(**FIXED).fit(wide, Y).field_.edge_columns)
-
-
-# ------------------------------------------------------------------------- refusals

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.models.forest import vector_forest
 from colabel.models.forest.vector_forest import Evidence, value_columns
 
 
@@ -56,24 +55,21 @@ def test_all_rows_are_looked_at_however_many_labels(many_labels):
     np.testing.assert_allclose(found[apart], gains.sum(axis=0)[apart], atol=1e-12)
 
 
-def test_of_too_many_rows_some_are_drawn(many_labels, monkeypatch):
+def test_of_too_many_rows_some_are_drawn(many_labels):
     evidence, codes, weight = many_labels
-    monkeypatch.setattr(vector_forest, "_MOST_STEPS", 1)
-    monkeypatch.setattr(vector_forest, "_FEWEST_ROWS", 60)
     drawn = np.sort(np.random.default_rng(0).choice(200, 60, replace=False))
     assert drawn[-1] > 150
     gains = np.nan_to_num(weight[:, None, None] * slow_gains(evidence, codes))[drawn]
-    found = evidence.pair_gains(codes, weight, 2)
+    found = evidence.pair_gains(codes, weight, 2, most_steps=1, fewest_rows=60)
     apart = ~np.eye(150, dtype=bool)
     expected = gains.sum(axis=0) / weight[drawn].sum()
     np.testing.assert_allclose(found[apart], expected[apart], atol=1e-12)
 
 
-def test_of_many_labels_only_pairs_that_occur_gain(many_labels, monkeypatch):
+def test_of_many_labels_only_pairs_that_occur_gain(many_labels):
     evidence, codes, weight = many_labels
     every = evidence.pair_gains(codes, weight, 1)
-    monkeypatch.setattr(vector_forest, "_ALL_PAIRS", 100)
-    found = evidence.pair_gains(codes, weight, 1)
+    found = evidence.pair_gains(codes, weight, 1, all_pairs=100)
     rare = evidence.vectors > 0  # absent is the most frequent value of each label
     occur = (rare.T.astype(int) @ rare) > 0
     np.fill_diagonal(occur, False)

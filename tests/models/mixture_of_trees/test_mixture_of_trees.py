@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from colabel import CTBN, Mixture, MixtureOfTrees, load, save
+from colabel import CTBN, Mixture, MixtureOfTrees
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import Loss
 from colabel.learn.linear import LinearLearner
-from colabel.models.mixture_of_trees import mixture
 from colabel.models.mixture_of_trees.experts import Gate, SoftTargets, Trees
 from colabel.models.mixture_of_trees.mixture import EM, responsibilities
+from tests.asserts import assert_each_close
 from tests.models.mixture_of_trees.oracle import SlowMixture, SlowTree
 
 QUICK = {"C": 1.0, "gate_C": 0.1, "random_state": 0, "cv": 3}
@@ -66,8 +65,7 @@ def slow_version(mixture, C, gate_C):
 
 
 @pytest.mark.parametrize("gate_C", [None, 0.5])
-def test_iterations_are_those_of_a_slow_em(rng, monkeypatch, gate_C):
-    monkeypatch.setattr(mixture, "_STEPS", 500)  # M-steps to the maximum
+def test_iterations_are_those_of_a_slow_em(rng, gate_C):
     X = rng.normal(size=(80, 2))
     Y = (X @ rng.normal(size=(2, 3)) + rng.logistic(size=(80, 3)) > 0).astype(int)
     Y[:, 1] = np.where(rng.random(80) < 0.8, Y[:, 0], Y[:, 1])
@@ -77,7 +75,7 @@ def test_iterations_are_those_of_a_slow_em(rng, monkeypatch, gate_C):
     start = type(start)(start.experts, Gate(start.gate.coef, gate_C))
     slow = slow_version(start, 1.0, gate_C)
     np.testing.assert_allclose(em.log_terms(start), slow.log_terms(X, Y), atol=1e-9)
-    found = em.run(start, 3)
+    found = replace(em, steps=500).run(start, 3)  # M-steps to the maximum
     values = [slow.objective(X, Y, weight)]
     for _ in range(3):
         slow.step(X, Y, weight)
@@ -110,7 +108,7 @@ def test_em_never_descends(request, labels, options, rng):
     assert rises.sum() > 0
 
 
-def test_steps_rise_whether_or_not_em_looks(problem, monkeypatch):
+def test_steps_rise_whether_or_not_em_looks(problem):
     """EM stops before a fall; without labels missing it never has to."""
     X, Y = problem
     em = em_on(X, Y, tol=1e-2)
@@ -141,7 +139,8 @@ def test_rare_values_of_a_parent_share_the_model_without_it(rng):
     np.testing.assert_array_equal(model.trees_[0].parents, tree.tree_)
     assert (tree.tree_ >= 0).any()
     np.testing.assert_allclose(model.joint(X).log_prob(Y), tree.joint(X).log_prob(Y), atol=1e-6)
-    assert MixtureOfTrees(2, C=1.0, random_state=0).fit(X, Y).predict(X).shape == Y.shape
+    two = MixtureOfTrees(2, C=1.0, random_state=0).fit(X, Y)
+    assert two.joint(X).log_prob(Y).mean() > tree.joint(X).log_prob(Y).mean() - 0.5
 
 
 def two_trees(rng, n):
@@ -181,7 +180,7 @@ def test_an_expert_without_rows_is_dropped(problem):
     coef[1, -1] = -800.0  # responsibilities underflow
     found = em.run(type(mixture)(mixture.experts, Gate(coef)), 5)
     assert len(found.mixture.experts) == 1
-    assert np.isfinite(found.values).all()
+    assert (np.diff(found.values) >= 0).all()
     np.testing.assert_array_equal(found.mixture.gate.log_weights(X), np.zeros((len(X), 1)))
 
 
@@ -219,16 +218,6 @@ def test_the_graph_is_the_union_of_the_trees(problem):
     assert len(shares) == len(n_arcs)
 
 
-@pytest.mark.parametrize("options", [{}, {"base": "chains"}, {"gate": "constant"}], ids=str)
-def test_saved_and_loaded(variables, options, tmp_path):
-    X, Y = variables
-    model = MixtureOfTrees(2, **QUICK, **options).fit(X, Y)
-    save(model, tmp_path / "model.colabel")
-    again = load(tmp_path / "model.colabel")
-    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
-    assert again.n_trees_ == model.n_trees_
-
-
 def test_soft_targets_that_are_sure_are_classes(rng):
     X, hard = rng.normal(size=(60, 2)), rng.integers(0, 3, 60).astype(np.int16)
     design, weight = Design.of(X), rng.uniform(0.5, 2.0, 60)
@@ -238,8 +227,7 @@ def test_soft_targets_that_are_sure_are_classes(rng):
         residual, own = np.empty_like(scores), scores.copy()
         sums = loss.move(own, change, np.array([0.3]), hard[None], weight, residual)
         found.append((*sums, residual, own, *loss.along(residual, change, hard[None], weight)))
-    for one, two in zip(*found, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-9)
+    assert_each_close(*found, rtol=1e-9)
     assert design.n_rows == 60
 
 
@@ -251,18 +239,3 @@ def test_the_gate_is_optimal(rng):
     slope = excess.T @ np.column_stack([X, np.ones(80)])
     slope[:, :-1] += gate.coef[:, :-1] / 0.5
     assert np.abs(slope).max() < 1e-5
-
-
-def test_progress_is_shown(problem, monkeypatch):
-    X, Y = problem
-    steps = Counter()
-
-    @contextmanager
-    def bar(description, total, *, shown: bool):
-        assert shown
-        yield lambda: steps.update([description])
-
-    monkeypatch.setattr(mixture, "progress_bar", bar)
-    model = MixtureOfTrees(2, verbose=1, **QUICK).fit(X[:80], Y[:80])
-    assert steps["adding trees"] == 1
-    assert steps["EM on all rows"] == len(model.objective_)

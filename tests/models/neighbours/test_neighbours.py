@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
@@ -20,9 +21,9 @@ def make_data(rng, n_rows=60, n_features=3, n_labels=4):
     return X, (scores > 0.3).astype(int)
 
 
-def nearest(X, x, k, own=None):
+def nearest(X, x, k, own=None, **metric):
     """Positions of the k nearest rows, without ties."""
-    distance = np.sqrt(((X - x) ** 2).sum(axis=1))
+    distance = cdist(X, x[None], **metric)[:, 0]
     if own is not None:
         distance[own] = np.inf
     return np.argsort(distance)[:k]
@@ -31,8 +32,8 @@ def nearest(X, x, k, own=None):
 class PaperMLkNN:
     """The pseudo-code of Zhang & Zhou (2007), figure 1."""
 
-    def __init__(self, k, s):
-        self.k, self.s = k, s
+    def __init__(self, k, s, **metric):
+        self.k, self.s, self.metric = k, s, metric
 
     def fit(self, X, Y):
         self.X, self.Y = X, Y
@@ -41,7 +42,7 @@ class PaperMLkNN:
         self.with_label = np.zeros((d, self.k + 1))
         self.without = np.zeros((d, self.k + 1))
         for i in range(n):
-            counts = Y[nearest(X, X[i], self.k, own=i)].sum(axis=0)
+            counts = Y[nearest(X, X[i], self.k, own=i, **self.metric)].sum(axis=0)
             for j in range(d):
                 table = self.with_label if Y[i, j] else self.without
                 table[j, counts[j]] += 1
@@ -50,7 +51,7 @@ class PaperMLkNN:
     def predict_proba(self, X):
         prob = np.empty((len(X), self.Y.shape[1]))
         for i, x in enumerate(X):
-            counts = self.Y[nearest(self.X, x, self.k)].sum(axis=0)
+            counts = self.Y[nearest(self.X, x, self.k, **self.metric)].sum(axis=0)
             for j, c in enumerate(counts):
                 one, zero = (
                     (self.s + t[j, c]) / (self.s * (self.k + 1) + t[j].sum())
@@ -79,32 +80,24 @@ def shares(X, Y, asked, k, own=False):
 
 
 @pytest.mark.parametrize("features", [False, True])
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
-def test_iblr_is_a_regression_on_shares(rng, features, storage):
+@pytest.mark.parametrize(
+    ("storage", "estimator"),
+    [(np.asarray, None), (sp.csr_array, None), (np.asarray, LiblinearRegression(C=2.0))],
+)
+def test_iblr_is_a_regression_on_shares(rng, features, storage, estimator):
     X, Y = make_data(rng)
     asked = rng.normal(size=(25, 3))
     inputs, new = shares(X, Y, X, 5, own=True), shares(X, Y, asked, 5)
     if features:
         inputs, new = np.hstack([X, inputs]), np.hstack([asked, new])
-    model = IBLR(5, features=features, C=2.0, tol=1e-10).fit(storage(X), Y)
+    model = IBLR(5, features=features, C=2.0, tol=1e-10, estimator=estimator).fit(storage(X), Y)
     found = model.predict_proba(storage(asked))
+    regression = LogisticRegression(C=2.0, tol=1e-10, solver="newton-cg", max_iter=1000)
     for j in range(Y.shape[1]):
-        regression = LogisticRegression(C=2.0, tol=1e-10, solver="newton-cg", max_iter=1000)
-        expected = regression.fit(inputs, Y[:, j]).predict_proba(new)[:, 1]
-        np.testing.assert_allclose(found[:, j], expected, atol=1e-6)
-    assert model.C_.tolist() == [2.0] * 4
-
-
-def test_iblr_by_another_classifier(rng):
-    X, Y = make_data(rng)
-    inputs = np.hstack([X, shares(X, Y, X, 5, own=True)])
-    model = IBLR(5, features=True, estimator=LiblinearRegression(C=2.0)).fit(X, Y)
-    asked = rng.normal(size=(25, 3))
-    new = np.hstack([asked, shares(X, Y, asked, 5)])
-    for j in range(Y.shape[1]):
-        expected = LiblinearRegression(C=2.0).fit(inputs, Y[:, j]).predict_proba(new)[:, 1]
-        np.testing.assert_allclose(model.predict_proba(asked)[:, j], expected)
-    assert not hasattr(model, "C_")
+        own = clone(estimator or regression).fit(inputs, Y[:, j])
+        np.testing.assert_allclose(found[:, j], own.predict_proba(new)[:, 1], atol=1e-6)
+    assert getattr(model, "C_", np.full(4, 2.0)).tolist() == [2.0] * 4
+    assert hasattr(model, "C_") == (estimator is None)
 
 
 def test_iblr_chooses_c_for_each_label(rng):
@@ -188,30 +181,31 @@ def test_dense_and_sparse_rows_have_the_same_neighbours(rng):
         np.testing.assert_array_equal(np.sort(search.indices(rows, own)), np.sort(dense))
 
 
-@pytest.mark.parametrize("metric", ["manhattan", "cosine", lambda a, b: np.abs(a - b).max()])
-def test_other_metrics(rng, metric):
+@pytest.mark.parametrize(
+    ("metric", "ours"),
+    [
+        ({"metric": "cityblock"}, {"metric": "manhattan"}),
+        ({"metric": "cosine"}, {"metric": "cosine"}),
+        ({"metric": "chebyshev"}, {"metric": lambda a, b: np.abs(a - b).max()}),
+        ({"metric": "minkowski", "p": 1}, {"metric": "minkowski", "metric_params": {"p": 1}}),
+    ],
+)
+def test_other_metrics(rng, metric, ours):
     X, Y = make_data(rng)
-    model = MLkNN(5, metric=metric).fit(X, Y)
-    assert model.predict_proba(X).shape == (60, 4)
-    other = MLkNN(5).fit(X, Y).predict_proba(X)
-    assert not np.allclose(model.predict_proba(X), other)
-
-
-def test_metric_parameters(rng):
-    X, Y = make_data(rng)
-    power = MLkNN(5, metric="minkowski", metric_params={"p": 1}).fit(X, Y)
-    expected = MLkNN(5, metric="manhattan").fit(X, Y).predict_proba(X)
-    np.testing.assert_allclose(power.predict_proba(X), expected)
+    asked = rng.normal(size=(25, 3))
+    expected = PaperMLkNN(5, 1.0, **metric).fit(X, Y).predict_proba(asked)
+    np.testing.assert_allclose(MLkNN(5, **ours).fit(X, Y).predict_proba(asked), expected)
 
 
 @pytest.mark.parametrize("model", [MLkNN(), IBLR(C=1.0)])
 def test_fewer_rows_than_neighbours(rng, model):
     X, Y = make_data(rng, n_rows=6)
-    assert model.fit(X, Y).k_ == 5
-    assert model.predict(X).shape == (6, 4)
+    found = model.fit(X, Y).predict_proba(X)
+    assert model.k_ == 5
+    np.testing.assert_allclose(found, clone(model).set_params(k=5).fit(X, Y).predict_proba(X))
     alone = model.fit(X[:1], Y[:1])
     assert alone.k_ == 0
-    assert alone.predict_proba(X).shape == (6, 4)
+    np.testing.assert_array_equal(alone.predict(X), np.repeat(Y[:1], 6, axis=0))
 
 
 @pytest.mark.parametrize("model", [MLkNN(), IBLR(C=1.0, tol=1e-9)])

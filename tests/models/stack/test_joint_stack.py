@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from operator import itemgetter
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -28,15 +29,11 @@ from colabel.joint import Mixture
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.models.cross_fitting import Member
-from colabel.models.stack import joint_stack
 from colabel.models.stack.joint_stack import measure_costs, rows_within
 from colabel.models.stack.members import checked_members, default_members
 
 PCC = ProbabilisticClassifierChain
-FAST = [
-    ("alone", BinaryRelevance(C=0.1, random_state=0)),
-    ("tree", CTBN(C=0.1, random_state=0)),
-]
+FAST = [("alone", BinaryRelevance(C=0.1, random_state=0)), ("tree", CTBN(C=0.1, random_state=0))]
 
 
 def rows(n=120, seed=0, d=3):
@@ -45,6 +42,11 @@ def rows(n=120, seed=0, d=3):
     first = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
     Y = np.column_stack([first, first ^ (rng.random(n) < 0.15), X[:, 1] > 0.3])[:, :d]
     return X, Y.astype(int)
+
+
+def columns(*kept):
+    """A transformer that keeps some columns."""
+    return FunctionTransformer(itemgetter((slice(None), list(kept))))
 
 
 def test_weights_and_losses_are_those_of_rows_held_out():
@@ -77,40 +79,22 @@ def test_the_joint_joins_the_members_fitted_to_all_rows():
     joints = [clone(member).fit(X, Y).joint(X[:5]) for _, member in FAST]
     joint = model.joint(X[:5])
     base = joint if isinstance(joint, Mixture) else joint.base
-    names = [name for name, weight in model.weights_.items() if weight > 0]
-    weights = [model.weights_[name] for name in names if name != "frequencies"]
-    members = [joints[model.member_names_.index(n)] for n in names if n != "frequencies"]
-    expected = sum(w * np.exp(m.log_prob(Y[:5])) for w, m in zip(weights, members, strict=True))
-    rest = 1 - sum(weights)
+    *weights, rest = model.weights_.values()  # the last of the frequencies
+    expected = sum(w * np.exp(m.log_prob(Y[:5])) for w, m in zip(weights, joints, strict=True))
     found = np.exp(base.log_prob(Y[:5]))
     assert (found >= expected - 1e-9).all()
     assert (found <= expected + rest + 1e-9).all()
-    assert model.predict(X[:5]).shape == (5, 3)
+    np.testing.assert_array_equal(model.predict(X[:5]), joint.mode())
 
 
-def first_only(X):
-    return X[:, :1]
-
-
-def second_only(X):
-    return X[:, 1:2]
-
-
-class Counting(BaseEstimator):
+class Counting(FunctionTransformer):
     """A transformer that counts its fits."""
 
     fits = 0
 
     def fit(self, X, y=None):
         type(self).fits += 1
-        self.fitted_ = True
-        return self
-
-    def transform(self, X):
-        return X
-
-    def fit_transform(self, X, y=None):
-        return self.fit(X, y).transform(X)
+        return super().fit(X, y)
 
 
 def test_pipelines_that_begin_alike_share_their_transformers():
@@ -121,9 +105,8 @@ def test_pipelines_that_begin_alike_share_their_transformers():
     assert Counting.fits == 3  # two folds and all rows, not twice that
     assert model.members_[0][0] is model.members_[1][0]
     plain = JointStack(FAST, cv=2, random_state=0).fit(X, Y)
-    np.testing.assert_allclose(
-        model.joint(X[:9]).log_prob(Y[:9]), plain.joint(X[:9]).log_prob(Y[:9])
-    )
+    found, expected = (each.joint(X[:9]).log_prob(Y[:9]) for each in (model, plain))
+    np.testing.assert_allclose(found, expected)
 
 
 class Stubborn(BinaryRelevance):
@@ -140,8 +123,8 @@ def test_a_member_that_cannot_learn_is_left_out_with_a_warning():
     members = [("stubborn", Stubborn(C=0.1)), ("chain", PCC(C=0.1)), *FAST]
     with pytest.warns(UserWarning, match="'stubborn' is left out of the stack: nothing will do"):
         model = JointStack(members, random_state=0).fit(X, Y)
+    assert "tree" in model.member_names_
     assert "stubborn" not in model.member_names_
-    assert model.joint(X).log_prob(Y).max() < 0
     with pytest.raises(ValueError, match="No member of the stack could be fitted: stubborn"):
         JointStack(members[:1], random_state=0).fit(X, Y)
 
@@ -151,29 +134,23 @@ def test_a_value_that_a_fold_lacks_keeps_its_place():
     y = np.array(["a", "b"] * 14 + ["c", "a"])
     model = JointStack([("alone", BinaryRelevance(C=0.1))], random_state=0).fit(X, y)
     assert model.classes_.tolist() == ["a", "b", "c"]
-    assert model.predict_proba(X).shape == (30, 3)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert 0 < model.predict_proba(X)[:, 2].max() < 0.4
 
 
-def with_rows_of_weight_zero(X, Y):
+def test_rows_of_weight_zero_are_not_there(rng):
     """The rows, and others that no model may see: far away, and with labels of their own."""
-    rng = np.random.default_rng(1)
-    wild = 50 + 20 * rng.normal(size=(40, X.shape[1])), 1 - Y[:40]
-    weight = np.r_[np.ones(len(X)), np.zeros(40)]
-    order = np.argsort(np.r_[np.arange(len(X)), rng.uniform(0, len(X), 40)])  # in between
-    return np.r_[X, wild[0]][order], np.r_[Y, wild[1]][order], weight[order]
-
-
-def test_rows_of_weight_zero_are_not_there():
     X, Y = rows(80)
+    order = np.argsort(np.r_[np.arange(80), rng.uniform(0, 80, 40)])  # in between
+    more_X = np.r_[X, 50 + 20 * rng.normal(size=(40, 4))][order]
+    more_Y, weight = np.r_[Y, 1 - Y[:40]][order], (order < 80).astype(float)
     members = [make_pipeline(KernelFeatures(1.0, 20, random_state=0), CTBN(C=0.1)), FAST[0]]
-    more_X, more_Y, weight = with_rows_of_weight_zero(X, Y)
-    plain = JointStack(members, cv=2, random_state=0).fit(X, Y)
-    model = JointStack(members, cv=2, random_state=0).fit(more_X, more_Y, sample_weight=weight)
+    model = JointStack(members, cv=2, random_state=0)
+    plain = clone(model).fit(X, Y)
+    model.fit(more_X, more_Y, sample_weight=weight)
     assert model.weights_ == pytest.approx(plain.weights_, abs=1e-4)
-    np.testing.assert_allclose(
-        model.joint(X).log_prob(Y), plain.joint(X).log_prob(Y), rtol=1e-3, atol=1e-3
-    )
+    found, expected = (each.joint(X).log_prob(Y) for each in (model, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_a_fold_without_weight_is_no_fold():
@@ -188,10 +165,7 @@ def test_a_fold_without_weight_is_no_fold():
 def test_a_single_split_can_pool(cv):
     """Two members that each see one of two labels: a product of them is far better."""
     X, Y = rows(300, d=3)
-    members = [
-        make_pipeline(FunctionTransformer(first_only), FAST[0][1]),
-        make_pipeline(FunctionTransformer(second_only), FAST[0][1]),
-    ]
+    members = [make_pipeline(columns(k), FAST[0][1]) for k in (0, 1)]
     model = JointStack(members, cv=cv, random_state=0).fit(X, Y[:, [0, 2]])
     assert model.exponents_ is not None
     assert model.held_out_log_loss_["stack"] < min(
@@ -218,9 +192,6 @@ def test_too_few_rows_to_hold_out():
 def test_wrong_members(members, match):
     with pytest.raises(ValueError, match=match):
         JointStack(members).fit(*rows())
-
-
-def test_members_without_names():
     names = [name for name, _ in checked_members([CTBN(), CTBN(), BinaryRelevance()])]
     assert names == ["CTBN 1", "CTBN 2", "br"]
 
@@ -229,12 +200,6 @@ def data_of(X, sizes, missing=False):
     codes = np.zeros((X.shape[0], len(sizes)), dtype=np.int32)
     codes[0, 0] = -1 if missing else 0
     return TrainingData(X, codes, sizes)
-
-
-def test_default_members_take_the_seed_of_their_stack():
-    for _, model in default_members(data_of(np.zeros((5, 4)), (2,) * 6)):
-        seeds = {k: v for k, v in model.get_params().items() if k.endswith("random_state")}
-        assert set(seeds.values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -254,6 +219,9 @@ def test_default_members_suit_the_data(data, names, chain):
     assert list(members) == ["forest", "extra trees", *names]
     last = [m[-1] if isinstance(m, Pipeline) else m for m in list(members.values())[2:]]
     assert all(isinstance(model, chain | CollectiveCRF) for model in last)
+    for model in members.values():  # they take the seed of their stack
+        seeds = {k: v for k, v in model.get_params().items() if k.endswith("random_state")}
+        assert set(seeds.values()) == {None}
 
 
 def test_missing_features_are_seen_by_forests(rng):
@@ -263,21 +231,10 @@ def test_missing_features_are_seen_by_forests(rng):
     members = [make_pipeline(ForestFeatures(20), CTBN(C=1.0)), JointForest(20)]
     model = JointStack(members, random_state=0, cv=2).fit(X, Y)
     assert model.score(X, Y) > 0.7
-    assert np.isfinite(model.joint(X).log_prob(Y)).all()
+    assert model.joint(X).log_prob(Y).mean() > -0.7
     whole = JointStack([CTBN(C=1.0), JointForest(10)], random_state=0, cv=2)
     with pytest.raises(ValueError, match="contains NaN"):
         whole.fit(X, Y)
-
-
-def test_a_default_fitted_without_gaps_takes_none(rng, monkeypatch):
-    X = rng.normal(size=(40, 2))
-    Y = (X > 0).astype(int)
-    small = [("linear", CTBN(C=1.0)), ("forest", JointForest(5))]
-    monkeypatch.setattr(joint_stack, "default_members", lambda _: small)
-    model = JointStack(random_state=0, cv=2).fit(X, Y)
-    assert JointStack()._allows_nan()
-    with pytest.raises(ValueError, match="contains NaN"):
-        model.predict(np.full((1, 2), np.nan))
 
 
 class Counted(BinaryRelevance):
@@ -310,7 +267,7 @@ def test_a_time_limit_leaves_out_members_and_rows_and_says_so():
     assert "To keep to time_limit=1e-06 s the stack learns from 50 of 200 rows." in said
     assert "'boosting' is left out of the stack: time_limit=1e-06 s leaves it no time." in said
     assert len(model.member_names_) == 1
-    assert model.predict(X).shape == Y.shape
+    assert model.score(X, Y) > 0.5
     slow = [("alone", BinaryRelevance(C=0.1, random_state=0)), FAST[1]]
     assert JointStack(slow, random_state=0, time_limit=1e4).fit(X, Y).member_names_
     with pytest.raises(ValueError, match="time_limit=0 must be a positive number"):
@@ -342,20 +299,14 @@ class Late(PCC):
         return super().fit(X, y, **options)
 
 
-def test_a_member_that_overstays_is_stopped(monkeypatch):
-    def costs(members, *_):
-        for member in members:
-            member.cost = np.array(
-                [[0.2, 0.0] if member.name == "late" else [0.0, 0.0], [0.1, 0.0]]
-            )
-
-    monkeypatch.setattr(joint_stack, "measure_costs", costs)
+def test_a_member_that_overstays_is_stopped():
+    """It ends on the rows by which its cost is measured."""
     X, Y = rows(200)
     members = [("late", Late(C=0.1)), *FAST]
     with pytest.warns(UserWarning, match="'late' is left out of the stack"):
         model = JointStack(members, cv=2, random_state=0, time_limit=2.0).fit(X, Y)
     assert set(model.member_names_) <= {"alone", "tree"}
-    assert model.predict(X).shape == Y.shape
+    assert model.score(X, Y) > 0.5
 
 
 def test_costs_are_measured_on_some_rows():
@@ -377,8 +328,13 @@ def test_verbose_says_what_it_will_cost(capsys):
     said = capsys.readouterr().err
     assert "JointStack: 2 members (alone, tree), 3 folds, about" in said
     assert "predict will minimise the Subset() loss" in said
-    JointStack(random_state=0, verbose=1).fit(X, Y)  # a pilot of few rows would cost a fit
+    model = JointStack(random_state=0, verbose=1)
+    assert model._allows_nan()
+    model.fit(X, Y)  # a pilot of few rows would cost a fit
     assert "3 folds, some seconds;" in capsys.readouterr().err
+    assert not model._allows_nan()  # it was fitted without gaps
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.predict(np.full((1, 4), np.nan))
 
 
 def test_a_decision_that_does_not_suit_class_variables_is_refused_before_anything_is_fitted():
@@ -392,14 +348,12 @@ def test_a_decision_that_does_not_suit_class_variables_is_refused_before_anythin
         np.testing.assert_array_equal(model.predict(X), colabel.decide(model.joint(X), loss))
 
 
-def test_of_many_labels_some_rows_are_asked():
-    rng = np.random.default_rng(0)
+def test_of_many_labels_some_rows_are_asked(rng):
     X = rng.normal(size=(900, 2))
     Y = (X[:, :1] + rng.normal(size=(900, 600)) > 1).astype(int)
     model = JointStack([("alone", BinaryRelevance(C=0.1))], cv=2, random_state=0).fit(X, Y)
     joint = model.joint(X[:3])
     assert "mode" not in joint.exact
-    assert joint.mode().shape == (3, 600)
     assert (joint.log_prob(joint.mode()) >= joint.log_prob(Y[:3])).all()
 
 
@@ -408,14 +362,13 @@ def test_choices_are_made_once():
     chain = PCC(C=(0.01, 1.0), random_state=0)
     pipe = make_pipeline(SplineFeatures(), chain)
     model = JointStack([("curves", pipe), FAST[0]], cv=2, random_state=0).fit(X, Y)
-    features = SplineFeatures().fit(X)
-    fitted = clone(chain).fit(features.transform(X), Y)
+    curves = SplineFeatures().fit_transform(X)
+    fitted, free = (clone(chain).fit(curves[:n], Y[:n]) for n in (90, 45))
     np.testing.assert_array_equal(model.members_[0][-1].C_, fitted.C_)
-    part = chain.reusing(fitted).fit(features.transform(X[:45]), Y[:45])
+    part = chain.reusing(fitted).fit(curves[:45], Y[:45])
     np.testing.assert_array_equal(part.C_, fitted.C_)
     np.testing.assert_array_equal(part.label_scale_, fitted.label_scale_)
-    free = clone(chain).fit(features.transform(X[:45]), Y[:45])
-    np.testing.assert_array_equal(chain.reusing(free).fit(features.transform(X), Y).C_, free.C_)
+    np.testing.assert_array_equal(chain.reusing(free).fit(curves, Y).C_, free.C_)
 
 
 def test_the_default_on_a_curved_boundary():

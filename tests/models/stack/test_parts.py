@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import colabel
 from colabel import BinaryRelevance, JointForest, JointStack
 from colabel.learn.pool import LabelPrior
 from colabel.models.cross_fitting import part_joints, with_frequencies
@@ -91,12 +90,3 @@ def test_a_forest_that_fails_has_no_components():
     with pytest.warns(UserWarning, match="'forest' is left out"):
         model = JointStack(members, random_state=0).fit(X, Y)
     assert model.component_names_ == ["alone", "frequencies"]
-
-
-def test_components_travel_with_the_file(tmp_path):
-    X, Y = rows()
-    model = JointStack([("forest", FOREST), ("alone", ALONE)], random_state=0).fit(X, Y)
-    colabel.save(model, tmp_path / "stack.colabel")
-    again = colabel.load(tmp_path / "stack.colabel")
-    assert again.weights_ == model.weights_
-    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))

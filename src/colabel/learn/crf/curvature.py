@@ -595,10 +595,17 @@ class RoundCoordinates:
         Its group term is left out.
     theta : Parameters
         Where the curvature is taken.
+    most_columns : int
+        Beyond which each variable and each edge is rounded by itself.
     """
 
     def __init__(
-        self, data: FieldData, layout: FieldLayout, penalty: Penalty, theta: Parameters
+        self,
+        data: FieldData,
+        layout: FieldLayout,
+        penalty: Penalty,
+        theta: Parameters,
+        most_columns: int = _LARGEST_ROTATION,
     ) -> None:
         self._cut = layout.n_node_columns
         self._shapes = (theta.node.shape, theta.edge.shape)
@@ -611,7 +618,7 @@ class RoundCoordinates:
         # variable and each edge by itself.
         cut, end = self._cut, self._cut + layout.n_edge_columns
         starts, n_node_blocks = np.array([0, end] if self._together else [0, cut, end]), 1
-        if end > _LARGEST_ROTATION:
+        if end > most_columns:
             starts = np.concatenate([layout.node_start[:-1], cut + layout.edge_start])
             n_node_blocks = len(layout.sizes)
         blocks = curvature_blocks(data.few(_ROWS), layout, theta, starts)
@@ -676,6 +683,7 @@ def tune(
     *,
     tol: float = 1e-2,
     max_iter: int = 1000,
+    coordinates_of: Any = round_coordinates,
 ) -> tuple[Parameters, int, bool]:
     """Minimise a field's objective plus both ridge terms.
 
@@ -692,6 +700,8 @@ def tune(
         Bound on the entries of the gradient in these coordinates: how far, in standard errors, a
         coordinate may be from the optimum.
     max_iter : int
+    coordinates_of : callable
+        Makes the coordinates.
 
     Returns
     -------
@@ -700,7 +710,7 @@ def tune(
     converged : bool
     """
     layout, total = objective.layout, objective.data.total_weight
-    coordinates = round_coordinates(objective.data, layout, penalty, start)
+    coordinates = coordinates_of(objective.data, layout, penalty, start)
 
     def mean_objective(flat: Array) -> tuple[float, Array]:
         theta = coordinates.from_basis(flat)

@@ -39,6 +39,7 @@ def label_frequencies(
     prior: Array,
     strength: float,
     n_jobs: int | None = None,
+    bytes_at_once: int = _BYTES_AT_ONCE,
 ) -> tuple[growing.Singles, Array]:
     """Smoothed frequencies in all leaves, and their averages out of bag, each row left out.
 
@@ -64,6 +65,8 @@ def label_frequencies(
         So many rows more are in each leaf, distributed as the prior.
     n_jobs : int or None
         Threads; None for all cores.
+    bytes_at_once : int
+        Of counts in the leaves of some trees, or of one.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def label_frequencies(
     first, width = grown.first_leaves, len(prior)
     table = np.empty((grown.n_leaves, width), dtype=np.float32)
     total = np.zeros((len(codes), width))
-    most = _BYTES_AT_ONCE // (16 * width)
+    most = bytes_at_once // (16 * width)
 
     def count(start: int, end: int) -> None:
         low, high = int(first[start]), int(first[end])

@@ -492,7 +492,7 @@ def grow(
             rows = type(rows)(parts32, shape=rows.shape)
     # A few trees at a time are the same trees, since each has a seed of its own. Their nodes hold
     # a number for every class: thousands of label vectors would fill the memory before the last.
-    step = _MOST_AT_ONCE if many else _trees_at_once(X.shape[0], flat, estimator.n_jobs)
+    step = _MOST_AT_ONCE if many else trees_at_once(X.shape[0], flat, estimator.n_jobs)
     ends = [*range(step, n_estimators, step), n_estimators]
     parts: list[Forest] = []
     in_bag = np.zeros((X.shape[0], n_estimators), dtype=np.uint16)
@@ -538,7 +538,7 @@ def _directions(targets: NDArray[Any], random: np.random.Generator) -> Array:
     return directions
 
 
-def _trees_at_once(n_rows: int, targets: NDArray[Any], n_threads: int) -> int:
+def trees_at_once(n_rows: int, targets: NDArray[Any], n_threads: int) -> int:
     """How many trees on targets (n,) or (n, m) may be in memory as scikit-learn has them."""
     columns = np.atleast_2d(targets.T)
     classes = np.issubdtype(targets.dtype, np.integer)

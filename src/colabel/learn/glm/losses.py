@@ -27,7 +27,7 @@ _FACTORS = 512
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
-def _move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> None:
+def move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> None:
     """Set scores += step * change and decay = exp(-|scores|)."""
     for i in range(scores.size):
         score = scores[i] + step * change[i]
@@ -89,7 +89,7 @@ def logistic_move(
         for start in range(0, n_rows, _FACTORS):
             rows = slice(start, min(start + _FACTORS, n_rows))
             e = decay[: rows.stop - start]
-            _move_and_decay(scores[task, rows], change[task, rows], steps[task], e)
+            move_and_decay(scores[task, rows], change[task, rows], steps[task], e)
             linear, product, curved, wrong = _logistic_rows(
                 scores[task, rows], e, targets[task, rows], weight[rows], residual[task, rows]
             )

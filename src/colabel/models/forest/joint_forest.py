@@ -78,16 +78,24 @@ class Learned(NamedTuple):
 
 
 def learn(
-    grown: Grown, data: TrainingData, rows: RowVectors, space: LabelSpace, n_jobs: int | None
+    grown: Grown,
+    data: TrainingData,
+    rows: RowVectors,
+    space: LabelSpace,
+    n_jobs: int | None,
+    most_cells: float = _MOST_CELLS,
 ) -> Learned:
-    """Fill the leaves of a forest with label vectors, and learn its parts and their weights."""
+    """Fill the leaves of a forest with label vectors, and learn its parts and their weights.
+
+    There is no tree if the tables of its edges have more than so many cells in all rows.
+    """
     forest, evidence, with_copies, own = _filled(grown, data, rows, n_jobs)
     codes, weight = data.codes, data.row_weights
     gains = evidence.pair_gains(codes, weight, n_jobs)
     parents = maximum_branching(gains, np.zeros(data.n_labels))
     sizes = np.asarray(data.cardinalities)
     cells = float(sizes @ np.where(parents < 0, 0, sizes[parents]))
-    if data.n_rows * cells > _MOST_CELLS:
+    if data.n_rows * cells > most_cells:
         parents = np.full_like(parents, -1)
     pool = VectorPool(evidence, smooth_tables(evidence, parents), parents)
     exponents = pool.exponents(own, weight)

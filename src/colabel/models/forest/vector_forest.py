@@ -330,11 +330,22 @@ class Evidence:
             tables[child] = np.log(pairs / pairs.sum(axis=2, keepdims=True))
         return tables
 
-    def pair_gains(self, codes: Codes, weight: Array, n_jobs: int | None) -> Array:
+    def pair_gains(
+        self,
+        codes: Codes,
+        weight: Array,
+        n_jobs: int | None,
+        *,
+        all_pairs: int = _ALL_PAIRS,
+        most_steps: int = _MOST_STEPS,
+        fewest_rows: int = _FEWEST_ROWS,
+    ) -> Array:
         """What each pair of labels gains by being taken together, nats per row (d, d).
 
         This is the mean of ``log P(y_i, y_j | x) / (P(y_i | x) P(y_j | x))`` at the labels of the
-        rows (n, d) themselves, which `own` keeps out of their counts.
+        rows (n, d) themselves, which `own` keeps out of their counts. Of more labels than
+        `all_pairs` only pairs that occur are looked at, and of rows that would take more than
+        `most_steps` only some, at least `fewest_rows`.
         """
         d = len(self.cardinalities)
         sizes = np.asarray(self.cardinalities)
@@ -345,8 +356,9 @@ class Evidence:
         if self.own is not None:
             own += self.own.sum(axis=1)
         trust = self.trust
-        pairs = self._pairs()
-        looked_at = self._looked_at(np.diag(pair_counts), int((pairs >= 0).sum()))
+        pairs = self._pairs(all_pairs)
+        n_pairs = int((pairs >= 0).sum())
+        looked_at = self._looked_at(np.diag(pair_counts), n_pairs, most_steps, fewest_rows)
 
         def gained(rows: Indices) -> Array:
             gains = np.zeros((d, d))
@@ -369,13 +381,13 @@ class Evidence:
             )
             return gains
 
-        n_blocks = _BLOCKS if d <= _ALL_PAIRS else 2  # each of which has a matrix of its own
+        n_blocks = _BLOCKS if d <= all_pairs else 2  # each of which has a matrix of its own
         blocks = [b for b in np.array_split(looked_at, n_blocks) if len(b)]
         total = sum(map_threads(gained, blocks, n_jobs, lambda: None))
         below: Array = total / weight[looked_at].sum()
         return below + below.T
 
-    def _pairs(self) -> Indices:
+    def _pairs(self, all_pairs: int) -> Indices:
         """For each label the labels before it that it is paired with (d, m), then -1.
 
         Of many labels these are the ones that have with it, in some vector, a value other than
@@ -383,7 +395,7 @@ class Evidence:
         """
         d = len(self.cardinalities)
         below = np.tri(d, k=-1, dtype=bool)
-        if d > _ALL_PAIRS:
+        if d > all_pairs:
             first = np.concatenate([[0], np.cumsum(self.cardinalities)])
             counts = self.counts @ value_columns(self.vectors, self.cardinalities)
             usual = [counts[a:b].argmax() for a, b in pairwise(first)]
@@ -393,7 +405,9 @@ class Evidence:
         pairs = np.where(np.take_along_axis(below, order, axis=1), order, -1)
         return np.ascontiguousarray(pairs[:, : max(1, below.sum(axis=1).max())])
 
-    def _looked_at(self, value_counts: Array, n_pairs: int) -> Indices:
+    def _looked_at(
+        self, value_counts: Array, n_pairs: int, most_steps: int, fewest_rows: int
+    ) -> Indices:
         """Rows whose pairs of labels are looked at: all, or as many as take tens of seconds.
 
         A listed vector costs the search for the labels in which it differs from the row, and the
@@ -403,7 +417,7 @@ class Evidence:
         differ = d - float(((value_counts / self.counts.sum()) ** 2).sum())
         listed = self.lists.nnz / max(1, n_rows)
         steps = listed * (d + differ**2 / 2) + _STEPS_OF_A_LOGARITHM * n_pairs
-        n_most = max(_FEWEST_ROWS, int(_MOST_STEPS / max(1.0, steps)))
+        n_most = max(fewest_rows, int(most_steps / max(1.0, steps)))
         if n_rows <= n_most:
             return np.arange(n_rows)
         return np.sort(np.random.default_rng(0).choice(n_rows, n_most, replace=False))

@@ -108,6 +108,8 @@ class EM:
     em_tol : float
         Rise of F, in nats per row, below which EM stops.
     n_jobs : int or None
+    steps : int
+        Of the solver in an M-step, at most.
     """
 
     space: LabelSpace
@@ -119,6 +121,7 @@ class EM:
     tol: float
     em_tol: float
     n_jobs: int | None
+    steps: int = _STEPS
 
     @classmethod
     def on(
@@ -170,7 +173,7 @@ class EM:
 
     def run(self, mixture: Experts, max_iter: int, advance: Advance = lambda: None) -> Ascent:
         """Iterate until F rises no more; drop experts that are left without rows."""
-        weight, solver = self.data.row_weights, LBFGS(self.tol, _STEPS)
+        weight, solver = self.data.row_weights, LBFGS(self.tol, self.steps)
         values: list[float] = []
         last = mixture
         for iteration in range(max_iter + 1):
