@@ -364,7 +364,8 @@ def completed(
     """Return the rows with draws from a chain in the place of those that lack labels."""
     missing = data.codes == MISSING
     rows = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    drawn = posterior_draws(chain, data.X[rows], data.codes[rows], n_draws, seed)
+    known = data.X[rows], data.codes[rows]
+    drawn = posterior_draws(chain, *known, n_draws, seed, n_proposals=10 * n_draws)
     return with_draws(data, rows, drawn)
 
 
