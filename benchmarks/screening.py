@@ -56,7 +56,7 @@ def draw(n_rows: int, n_labels: int, seed: int) -> tuple[Any, Any]:
     return X, sp.csr_array(Y)
 
 
-def fit(source: str, folder: Path, rows: int, max_parents: int | str | None) -> Fitted:
+def fit(source: str, folder: Path, rows: int, max_parents: Any) -> Fitted:
     """Fit in this process; a number as source is that of planted labels."""
     if source.isdigit():
         X, Y = draw(rows, int(source), 0)

@@ -144,7 +144,7 @@ _LARGEST_JSON = 1 << 25
 _MOST_BRACKETS = 1_000_000  # an empty list of two characters takes 64 bytes
 
 
-def write_archive(stream: IO[bytes], content: Written, others: dict[str, str | bytes]) -> None:
+def write_archive(stream: IO[bytes], content: Written, others: dict[str, bytes]) -> None:
     """Write the content and other members, given by name, to an archive."""
     with ZipFile(stream, "w", compression=ZIP_STORED) as archive:
         for name, other in others.items():
