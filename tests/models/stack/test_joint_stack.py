@@ -29,6 +29,7 @@ from colabel.joint import Mixture
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.models.cross_fitting import Member
+from colabel.models.stack import joint_stack
 from colabel.models.stack.joint_stack import measure_costs, rows_within
 from colabel.models.stack.members import checked_members, default_members
 
@@ -299,8 +300,13 @@ class Late(PCC):
         return super().fit(X, y, **options)
 
 
-def test_a_member_that_overstays_is_stopped():
-    """It ends on the rows by which its cost is measured."""
+def test_a_member_that_overstays_is_stopped(monkeypatch):
+    def costs(members, *_):
+        for member in members:
+            of_all = 0.2 if member.name == "late" else 0.0
+            member.cost = np.array([[of_all, 0.0], [0.1, 0.0]])
+
+    monkeypatch.setattr(joint_stack, "measure_costs", costs)
     X, Y = rows(200)
     members = [("late", Late(C=0.1)), *FAST]
     with pytest.warns(UserWarning, match="'late' is left out of the stack"):
