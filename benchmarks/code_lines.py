@@ -29,23 +29,23 @@ from benchmarks._common import ROOT
 SOURCE = ROOT / "src" / "colabel"
 # Code lines of rooms that are counted together; a comment gives the aim where it is not reached.
 CEILINGS = {
-    ("cli",): 1660,  # 1400
-    ("report",): 1260,
-    ("comparing",): 1670,  # 1200
-    ("saving", "core"): 2140,  # 1300
-    ("tables", "datasets"): 3325,  # 2400
-    ("models",): 6755,
+    ("cli",): 1640,  # 1400
+    ("report",): 1240,
+    ("comparing",): 1610,  # 1200
+    ("saving", "core"): 2150,  # 1300
+    ("tables", "datasets"): 3260,  # 2400
+    ("models",): 6960,
     ("preprocess",): 860,
-    ("learn",): 6160,
+    ("learn",): 6330,  # 6300; kernels of a GPU in it
     ("decide",): 943,
     ("rules",): 915,
     ("joint",): 6440,  # 6300; rules by listed states in it
-    ("metrics", "model_selection.py", "labels"): 1162,  # 1000
+    ("metrics", "model_selection.py", "labels"): 1155,  # 1000
 }
 # in all
 MOST_LINES = 33_500  # 30_500
-MOST_FILES = 185
-MOST_CLASSES = 420
+MOST_FILES = 180
+MOST_CLASSES = 412
 MOST_NAMES = 150
 MOST_IMPORTS = 0.09
 

@@ -88,12 +88,7 @@ class Journal:
 
     def add(self, result: tuple[Any, ...]) -> None:
         """Write the result of another step; CannotBeWrittenError unless it is plain data."""
-        out = io.BytesIO()
-        content = Written(result, lambda value: declared_for(value) or _record(type(value)))
-        if content.foreign:
-            raise CannotBeWrittenError(f"it holds {content.foreign[0]!r}, which is no plain data")
-        write_archive(out, content, {})
-        payload = out.getvalue()
+        payload = to_bytes(result)
         self._file.write(len(payload).to_bytes(_LENGTH, "big") + _digest(payload) + payload)
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -103,6 +98,30 @@ class Journal:
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
+
+
+def to_bytes(value: Any) -> bytes:
+    """Return plain data and records of colabel as bytes; CannotBeWrittenError for what is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.core.journal import from_bytes, to_bytes
+    >>> from_bytes(to_bytes((1, [2.5, None], {"a": np.array([1, 2])})))
+    (1, [2.5, None], {'a': array([1, 2])})
+    """
+    out = io.BytesIO()
+    content = Written(value, lambda value: declared_for(value) or _record(type(value)))
+    if content.foreign:
+        raise CannotBeWrittenError(f"it holds {content.foreign[0]!r}, which is no plain data")
+    write_archive(out, content, {})
+    return out.getvalue()
+
+
+def from_bytes(content: bytes) -> Any:
+    """Return the value of bytes that `to_bytes` made; errors of many kinds for others."""
+    # there are no objects of foreign types: every position is out of range
+    return Archive(io.BytesIO(content)).made(().__getitem__, _by_tag)
 
 
 def _digest(content: bytes) -> bytes:
@@ -121,8 +140,7 @@ def _framed(file: BinaryIO) -> bytes | None:
 
 def _result(payload: bytes, path: Path) -> tuple[Any, ...]:
     try:
-        # there are no objects of foreign types: every position is out of range
-        result = Archive(io.BytesIO(payload)).made(().__getitem__, _by_tag)
+        result = from_bytes(payload)
         if not isinstance(result, tuple):
             raise ValueError(f"a {type(result).__name__}")
     except Exception as error:  # damage takes many forms
