@@ -100,6 +100,8 @@ def asked(model: Any, X: Any, Y: Array) -> tuple[Array, NDArray[np.bool_]]:
         loss = -np.where(Y == 1, np.log(p), np.log1p(-p)).sum(axis=1)
         return loss, ((p > 0.5) == Y).all(axis=1)
     joint = model.joint(X)
+    if isinstance(joint, colabel.joint.LDSPosterior) and joint.inference != "exact":
+        raise ValueError("it adds up the label vectors seen: no log-loss")
     return np.minimum(-joint.log_prob(Y), MOST_LOSS), (joint.mode() == Y).all(axis=1)
 
 
