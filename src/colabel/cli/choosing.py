@@ -344,8 +344,8 @@ def audit(
     if found.broken.any():
         rows_broken = data.row_numbers[found.broken.any(axis=1)] + 1
         ui.note(
-            f"{len(rows_broken):,} rows break a rule, such as "
-            f"{', '.join(map(str, rows_broken[:5]))}: their labels come first."
+            f"Rows that break a rule: {len(rows_broken):,}, such as "
+            f"{', '.join(map(str, rows_broken[:5]))}. Their labels come first."
         )
     if data.n_unlabelled:
         ui.note(f"{counted(data.n_unlabelled, 'row')} without any label left out.")

@@ -154,6 +154,11 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         """Return the rows as they are learned from."""
         return data
 
+    def _labelled(self, data: TrainingData) -> TrainingData:
+        """Return the rows that have a label: nothing is learned from the others."""
+        without = (data.codes == MISSING).all(axis=1)
+        return data.take(~without) if without.any() else data
+
     def _finish(self, data: TrainingData) -> None:
         """Do what is left to do after `_learn`."""
 
@@ -214,6 +219,7 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         fresh._keep_labels(space)
         data = fresh._interpreted(_training_data(X, codes, space, sample_weight))
         _warn_of_unlabelled(data.codes, space, self.unlabelled_rows)
+        data = fresh._labelled(data)
         fresh._learn(data)
         fresh._finish(data)
         self.__dict__ = fresh.__dict__
@@ -483,6 +489,13 @@ class JointClassifier(LabelClassifier):
                 f"blank of {name!r}", value, ("missing", "absent", "unlabelled")
             )
         blank = positive_only(data.codes) & space.is_indicator
+        for name, value in meaning.items() if isinstance(self.blank, dict) else ():
+            i = space.index(name)
+            if value != "missing" and not blank[i] and (data.codes[:, i] == MISSING).any():
+                raise ValueError(
+                    f"blank of {name!r} is {value!r}, but its blanks are missing labels: the label"
+                    " also has other values than 1. Leave it out of blank."
+                )
         absent, drawn = (
             np.array([i for i in np.flatnonzero(blank) if meaning.get(space.names[i]) == wanted])
             for wanted in ("absent", "unlabelled")
@@ -649,11 +662,11 @@ def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:
             "and unlabelled rows alone every row looks positive. Set blank='absent' if a blank "
             "means that the label is absent, blank='unlabelled' if it may be there.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     if n_without:
         warnings.warn(
             f"{n_without} of {len(codes)} rows have no known label: {use}.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )

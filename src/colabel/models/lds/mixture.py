@@ -340,6 +340,9 @@ class LDSMixture(JointClassifier):
         for value in np.atleast_1d(np.asarray(self.unlabelled_weight, dtype=object)):
             parameters.check_positive("unlabelled_weight", value, or_zero=True)
 
+    def _labelled(self, data: TrainingData) -> TrainingData:
+        return data
+
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
         given, data = data, completed_by_chain(data, self._seed(), self.n_jobs)
