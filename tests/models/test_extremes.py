@@ -119,7 +119,7 @@ def test_larger_tables_are_refused_with_their_size():
     labels, features = np.zeros((1, 3), dtype=np.int32), np.zeros((1, 200), dtype=np.int32)
     rows = TrainingRows(labels, sizes, features, columns, np.ones(1))
     with pytest.raises(ValueError, match=r"tables have 192,000,000 numbers.*set max_parents=1"):
-        fit_parameters(rows, sets, EMOptions(n_jobs=1))
+        fit_parameters(rows.counts, columns, sets, EMOptions(n_jobs=1))
 
 
 @pytest.mark.parametrize("estimator_class", [colabel.CollectiveCRF, colabel.PairwiseCRF])

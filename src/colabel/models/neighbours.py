@@ -366,7 +366,9 @@ class MLkNN(NeighbourClassifier):
                 f"smoothing={self.smoothing!r} must be positive: without it, a number of"
                 " neighbours that no training row had would have no probability."
             )
-        rows, most, some = self._find_neighbours(data), -np.inf, bool(data.missing_labels[0])
+        rows, most = self._find_neighbours(data), -np.inf
+        known = rows.weight > 0
+        some = bool((known.any(axis=1) & ~known.all(axis=1)).any())
         for k in {rows.k: None, (rows.k + 1) // 2: None} if some else {rows.k: None}:
             own = replace(rows, k=k)
             counts = np.rint(own.counts_in_training()).astype(np.intp)

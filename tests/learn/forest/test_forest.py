@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
-from colabel.core.schema import Node, NotAsDeclaredError, checked, declared_by_tag, declared_for
+from colabel.core.schema import DECLARED, Node, NotAsDeclaredError, checked, declared_for
 from colabel.learn.forest.contents import PlainForest
 from colabel.learn.forest.forest import Forest, grow, single_precision, trees_at_once
 
@@ -179,11 +179,11 @@ def fields(rows):
 
 def damaged(fields, match, tag="forest"):
     with pytest.raises(NotAsDeclaredError, match=match):
-        checked(declared_by_tag(tag), fields)
+        checked(DECLARED[tag], fields)
 
 
 def test_a_whole_forest_is_accepted(fields):
-    dims = checked(declared_by_tag("forest"), fields)
+    dims = checked(DECLARED["forest"], fields)
     assert dims["trees"] == 3
     assert dims["leaves"] == (fields["feature"] < 0).sum()
 
@@ -257,9 +257,9 @@ def test_probabilities_that_do_not_sum_to_one_are_refused(rows):
     dims = {"leaves": plain.forest_.n_leaves, "p": 7}
     fields = {
         **declared_for(plain).take(plain),
-        "forest_": Node(declared_by_tag("forest"), {}, dims),
+        "forest_": Node(DECLARED["forest"], {}, dims),
     }
-    assert checked(declared_by_tag("plain-forest"), fields)["fitted"]
+    assert checked(DECLARED["plain-forest"], fields)["fitted"]
     tag, prob = "plain-forest", plain.probabilities_
     for value, match in (
         (0.7, "do not sum to one"),
