@@ -34,7 +34,7 @@ CEILINGS = {
     ("comparing",): 1610,  # 1200
     ("saving", "core"): 2150,  # 1300
     ("tables", "datasets"): 3260,  # 2400
-    ("models",): 6960,
+    ("models",): 6970,
     ("preprocess",): 860,
     ("learn",): 6330,  # 6300; kernels of a GPU in it
     ("decide",): 943,
