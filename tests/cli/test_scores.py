@@ -122,7 +122,7 @@ def test_rows_that_break_rules_come_first_and_keys_go_through_the_page(spoiled, 
     rules.write_text("prime -> not square")
     options = ["-m", "br", "--cv", 2, "-o", tmp_path / "a.csv", "--html", page, "--rules", rules]
     text = run("audit", table, "-l", ",".join(names), *options).output
-    assert "break a rule, such as" in said(text)
+    assert "Rows that break a rule: " in said(text)
     with Browser(find_browser(), tmp_path / "profile") as browser:
         browser.open(page)
         headings = browser.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")

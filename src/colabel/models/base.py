@@ -155,9 +155,11 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
         return data
 
     def _labelled(self, data: TrainingData) -> TrainingData:
-        """Return the rows that have a label: nothing is learned from the others."""
+        """Return the rows that have a label; all where splits of the rows are given by position."""
         without = (data.codes == MISSING).all(axis=1)
-        return data.take(~without) if without.any() else data
+        splits = getattr(self, "cv", None)
+        by_position = hasattr(splits, "__iter__") and not hasattr(splits, "split")
+        return data.take(~without) if without.any() and not by_position else data
 
     def _finish(self, data: TrainingData) -> None:
         """Do what is left to do after `_learn`."""
