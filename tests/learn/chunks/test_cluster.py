@@ -52,7 +52,7 @@ def cluster_client():
 @pytest.fixture
 def client(cluster_client):
     """Two workers, of which the last test may have killed one: its nanny starts another."""
-    cluster_client.wait_for_workers(2, timeout=60)
+    cluster_client.wait_for_workers(2, timeout=240)
     return cluster_client
 
 
