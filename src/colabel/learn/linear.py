@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -111,6 +111,16 @@ class LinearModels:
             if len(positions):
                 parts.append((positions, n_classes, fitted.take(place[order[positions]])))
         return LinearModels(tuple(parts), len(order))
+
+    def shrunk(self, share: float, base: LinearModels) -> LinearModels:
+        """Return models at this share of the way from others to these."""
+        before = base.coef
+        parts = []
+        for positions, n_classes, fitted in self.parts:
+            around = np.stack([before[position] for position in positions])
+            coef = (1.0 - share) * around + share * fitted.coef
+            parts.append((positions, n_classes, replace(fitted, coef=coef)))
+        return LinearModels(tuple(parts), self.n_models)
 
     def joined(self, *others: LinearModels) -> LinearModels:
         """Return these models and then the others."""
