@@ -38,7 +38,14 @@ from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models.base import LinearLogOdds
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
-from colabel.models.learning import can_hold_out, choose, everything, linear_learner, make_folds
+from colabel.models.learning import (
+    CompletedData,
+    can_hold_out,
+    choose,
+    everything,
+    linear_learner,
+    make_folds,
+)
 from colabel.models.with_estimator import Penalised
 
 Strengths = float | Sequence[float] | Literal["auto"]
@@ -193,13 +200,15 @@ class FieldModel(Penalised):
         seed = self._seed()
         n_missing = data.missing_labels[0]
         data = completed_by_chain(data, seed, self.n_jobs)
+        known = data
+        if isinstance(data, CompletedData) and n_missing:
+            known, data = data.known_targets(), data.by_known_share()
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, seed)
         regressions = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
         linear = regressions.on(data)
         taken = self.__dict__.pop("_taken", None)
         if taken is None:
-            known = data.known_targets() if n_missing else data
             choice = choose(regressions.on(known), folds)
         else:
             choice = (linear.learner.grid == taken[:, None]).argmax(axis=1)

@@ -88,6 +88,14 @@ class CompletedData(TrainingData):
         """
         return replace(self, codes=self.origin.codes[self.source], drawn=self.codes)
 
+    def by_known_share(self) -> Self:
+        """Return the rows, each of which counts by the share of its labels that are known.
+
+        Draws repeat what the model that drew them believes: as data they would confirm it.
+        """
+        known = (self.origin.codes[self.source] != MISSING).mean(axis=1)
+        return replace(self, weight=self.row_weights * known)
+
     def rows_with(self, label: int, value: int) -> Indices:
         """Positions of the rows that have a value of a label, known or drawn."""
         return np.flatnonzero(label_features(self)[:, label] == value)
