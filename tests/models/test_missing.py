@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,22 @@ from sklearn.base import MetaEstimatorMixin
 
 import colabel
 from colabel import CTBN, BinaryRelevance, ClassifierChain, JointForest, JointStack, MLkNN
+from colabel.core.numeric import log_sum_exp
 from colabel.labels import LabelSpace
-from colabel.learn.conditional import TrainingData, random_folds
-from colabel.learn.linear import LinearLearning
+from colabel.learn.conditional import RowGroup, TrainingData, random_folds
+from colabel.learn.linear import LinearLearning, LinearModels
 from colabel.models import JointClassifier
-from colabel.models.chain.learning import completed, posterior_draws, proposals
-from colabel.models.learning import make_folds
+from colabel.models.chain.learning import (
+    SHARES,
+    LearnedChain,
+    chosen_share,
+    completed,
+    posterior_draws,
+    proposals,
+    share_of_labels,
+    with_expected_labels,
+)
+from colabel.models.learning import linear_learner, make_folds
 from colabel.models.neighbours import Neighbours, counted
 
 MODELS = [
@@ -115,21 +126,64 @@ def test_draws_follow_the_posterior_of_a_chain(rng):
         assert (np.abs(found - expected) < 5 * np.sqrt(0.25 / 3000 + 0.25 / n_draws)).all()
 
 
-def test_terms_of_known_labels_against_enumeration(rng):
-    """log P(y_i | x, known labels before it), where the others are summed out."""
+def test_known_labels_against_enumeration(rng):
+    """log P(known labels | x), where the others are summed out."""
     X, Y = drawn(rng)
     model = ClassifierChain(1.0, order=[2, 0, 1], random_state=0).fit(X, Y)
     codes = Y[:8].astype(np.int32)
     codes[rng.random(codes.shape) < 0.4] = -1
-    chain_joint, seen = model.joint(X[:8]), np.full_like(codes, -1)
-    _, log_weight, terms = proposals(model._chain, X[:8], codes, rng, 20_000)
-    before = np.zeros(8)
-    for label in model.order_:
-        seen[:, label] = codes[:, label]
-        log_prob = chain_joint.log_prob_codes(seen)
-        np.testing.assert_allclose(terms[:, label], log_prob - before, atol=0.05)
-        before = log_prob
-    assert log_weight.shape == (8, 20_000)
+    _, log_weight = proposals(model._chain, X[:8], codes, rng, 20_000)
+    found = log_sum_exp(log_weight) - np.log(20_000)
+    np.testing.assert_allclose(found, model.joint(X[:8]).log_prob_codes(codes), atol=0.05)
+
+
+def test_the_share_of_labels_is_that_of_the_best_on_rows_held_out(rng):
+    """Against regressions fitted one fold after the other."""
+    X, Y = drawn(rng, 120)
+    codes = np.where(np.isnan(with_holes(rng, Y, 0.3)), -1, Y).astype(np.int32)
+    data = TrainingData(X, codes, (2, 2, 2))
+    folds = make_folds(data, 2, 0)
+    learner = linear_learner(1.0, 1e-8, 1000, 1, 0)
+    none, every = np.zeros(3, dtype=np.intp), np.arange(3)
+    inputs = with_expected_labels(learner.on(data), none)
+    space, _ = LabelSpace.infer(Y)
+    group = RowGroup(None, every, np.tril(np.ones((3, 3), dtype=bool), -1))
+
+    def log_prob(models, rows, seed):
+        chain = LearnedChain(every, models, none, np.ones(3), (2, 2, 2))
+        return chain.joint(space, X[rows], "exact", 10, 0).log_prob_codes(codes[rows])
+
+    scores = np.zeros((5, data.n_rows))
+    for fold in range(2):
+        rows, part = folds.rows_inside(fold), learner.on(inputs.take(folds.rows_outside(fold)))
+        linked = part.fit([group], [none]).coef
+        single = part.fit([replace(group, allowed=np.zeros((3, 3), dtype=bool))], [none])
+        for s, share in enumerate([0.0, *SHARES]):
+            pairs = zip(linked, single.coef, strict=True)
+            coef = np.stack([(1 - share) * one + share * other for other, one in pairs])
+            parts = [(places, n, replace(own, coef=coef)) for places, n, own in single.parts]
+            scores[s, rows] = log_prob(LinearModels(tuple(parts), 3), rows, 0)
+    found = share_of_labels(learner.on(inputs), group, none, none, folds, log_prob)
+    assert found == chosen_share(scores, np.ones(data.n_rows)) > 0
+
+
+def test_a_share_must_gain_more_than_chance_would():
+    gains = np.array([[0.0] * 4, [0.1] * 4, [-1.0, -1.0, 1.5, 1.5], [9.0, -9.0] * 2, [-1.0] * 4])
+    assert chosen_share(gains, np.ones(4)) == SHARES[0]  # the sure gain, not the largest
+    assert chosen_share(-abs(gains), np.ones(4)) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_chain_takes_over_the_share_of_another(rng, share):
+    X, Y = drawn(rng, 120)
+    holes = with_holes(rng, Y, 0.3)
+    model = colabel.ProbabilisticClassifierChain(1.0, random_state=0).fit(X, holes)
+    model._chain = replace(model._chain, share=share, scale=np.ones(3) if share else np.zeros(3))
+    again = model.reusing(model).fit(X, holes)
+    assert again._chain.share == share
+    assert np.isfinite(again.joint(X).log_prob(Y)).all()
+    used = [np.abs(coef[:, 3:-1]).max() for coef in again.models_.coef[1:]]
+    assert all(used) == bool(share)
 
 
 @pytest.mark.parametrize("model_class", [colabel.ProbabilisticClassifierChain, colabel.CDN, CTBN])

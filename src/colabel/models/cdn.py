@@ -12,6 +12,7 @@ from colabel.core.arrays import (
     Array,
     Codes,
     Flags,
+    Indices,
     Rows,
     column_owner,
     label_columns,
@@ -22,27 +23,32 @@ from colabel.core.hashing import row_keys
 from colabel.core.schema import CODES, Between, Is, bind, check_that, stored
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
 from colabel.joint.gibbs.sampler import GibbsOptions
+from colabel.labels import MISSING
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
-    GainOver,
     RowGroup,
     TrainingData,
+    is_chunked,
 )
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure.screening import best_candidates
 from colabel.models.base import LinearLogOdds
-from colabel.models.chain.learning import completed_by_chain
+from colabel.models.chain.learning import (
+    completed_by_chain,
+    fit_at_share,
+    scale_of_labels,
+    share_of_labels,
+    with_expected_labels,
+)
 from colabel.models.label_graph import LabelGraph
 from colabel.models.learning import (
-    CompletedData,
     can_hold_out,
     choose,
     dependence,
     label_features,
     make_folds,
-    scores_alone,
 )
 from colabel.models.with_estimator import (
     HardDecisions,
@@ -162,8 +168,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
     Chance is drawn from a seed fixed in `fit` and from the content of a row, so predictions are
     the same at every call, whatever the other rows, their order and the number of threads.
-    Labels that a row lacks are drawn given those it has (`completed_by_chain`); a label then uses
-    the others only if held-out rows prefer that.
+    Labels that a row lacks are features as expected from x, and conditionals are held back towards
+    regressions that use no labels, as far as rows held out prefer that (other classifiers see
+    labels drawn given those that the row has).
 
     Beware of many labels. On the first subset of rcv1 (101 labels, 3000 training rows, C = 10, five
     splits) the network is far behind regressions of the labels one by one: exact match .327 against
@@ -287,32 +294,28 @@ class CDN(MayLackProbabilities, StacksEstimator):
         probable = has_probabilities(estimator)
         learner = self._learner(estimator if probable else HardDecisions(estimator))
         self.seed_ = self._seed()
-        given = data
-        data = completed_by_chain(data, self.seed_, self.n_jobs, known_targets=True, n_draws=1)
         folds = make_folds(data, self.cv, self.seed_)
+        # other classifiers are too dear to fit for each fold, and know no expected labels
+        holds_back = self.estimator is None and can_hold_out(folds) and not is_chunked(data)
+        holds_back = holds_back and data.missing_labels[0] > 0
+        if not holds_back:
+            data = completed_by_chain(data, self.seed_, self.n_jobs, known_targets=True, n_draws=1)
+            folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
         allowed = self._allowed(learner, data, folds)
         group = RowGroup(None, np.arange(data.n_labels), allowed)
-        n_extra = n_label_columns(data.cardinalities)
-        learning = learner.on(data.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
-        choosing = self.estimator is None and can_hold_out(folds)
-        if choosing and given.missing_labels[0] and isinstance(data, CompletedData):
-            # others are used where held-out rows gain two standard errors: draws know the target
-            own_folds = make_folds(given, self.cv, self.seed_)
-            alone = scores_alone(learner.on(given), own_folds)
-            gain = GainOver(alone.log_prob[:, data.source], data.row_weights)
-            every = replace(group, rows=np.arange(data.n_rows))
-            (found,) = learning.cross_validate([every], folds, gain, "choosing C")
-            pays = found.gains > 2.0 * np.sqrt(found.noise)
-            choice = np.where(pays, found.choice, alone.choice)
-            group = replace(group, allowed=allowed & pays[:, None])
+        models: Any
+        if holds_back:
+            choice, models = _held_back(learner, data, group, folds, self.label_coding)
         else:
+            n_extra = n_label_columns(data.cardinalities)
+            learning = learner.on(data.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
             choice = choose(learning, folds, group)
-        models: Any = learning.fit([group], [choice])
+            models = learning.fit([group], [choice])
         if models.coef is not None:
             self._network = LinearNetwork.of(models, data.cardinalities, self.label_coding)
             self.label_weights_ = self._network.weights
-        self.models_: Any = models
+        self.models_ = models
         self._record(self.models_.n_iter, learner.values(choice))
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
@@ -398,3 +401,31 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
 def _own_columns(data: TrainingData, coding: LabelCoding) -> Array:
     return coded_columns(label_features(data), data.cardinalities, coding)
+
+
+def _held_back(
+    learner: Any, data: TrainingData, group: RowGroup, folds: Folds, coding: LabelCoding
+) -> tuple[Indices, Any]:
+    r"""Learn conditionals of rows that lack labels; return the choice of C, too.
+
+    Labels that a row lacks are features as expected from x. How far the conditionals use the others
+    is chosen by the pseudo-likelihood of the labels that rows held out have.
+    """
+    of_x = learner.on(data)
+    choice = choose(of_x, folds)
+    data = with_expected_labels(of_x, choice)
+    columns: Any = data.extra
+    if coding != "0/1":
+        columns = 2.0 * columns - 1.0
+    learning = learner.on(replace(data, extra=columns))
+    group = replace(group, extra_scale=scale_of_labels(learner.values(choice)))
+
+    def log_prob(models: LinearModels, rows: Indices, seed: int) -> Array:
+        total, every = np.zeros(len(rows)), np.arange(len(rows))
+        tables = models.log_prob(data.X[rows], columns[rows])
+        for table, own in zip(tables, data.codes[rows].T, strict=True):
+            total += np.where(own == MISSING, 0.0, table[every, own])
+        return total
+
+    share = share_of_labels(learning, group, choice, choice, folds, log_prob)
+    return choice, fit_at_share(learning, group, choice, choice, share)

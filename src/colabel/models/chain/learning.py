@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -263,12 +263,11 @@ def learn_chain(
     """Learn all links from true labels: they are independent then, and solved together.
 
     Where labels are missing, a link is learned from the rows that have its label. The earlier
-    labels that these lack are features as expected from x. To choose the scale of each link from
-    the few pairs of labels that rows have would be to learn from chance: by default it gives the
-    weights of labels a prior of one variance, whatever C is. Links are then held back towards
-    regressions that use no labels, see `share_of_links`. A step of EM follows: missing labels are
-    drawn from the chain's posterior given all labels of the row.
-    `chosen` is a chain of the same labels whose choices of C, scale and share are taken over.
+    labels that these lack are features as expected from x. Scales are by default those of
+    `scale_of_labels`, and links are held back towards regressions that use no labels, see
+    `share_of_labels`. A step of EM follows: missing labels are drawn from the chain's posterior
+    given all labels of the row. `chosen` is a chain of the same labels whose choices of C, scale
+    and share are taken over.
     """
     missing = bool(data.missing_labels[0])
     if missing and is_chunked(data):
@@ -291,78 +290,101 @@ def learn_chain(
         allowed = _screened(learner, data, order, folds, max_parents)
         group = RowGroup(None, every, allowed)
         if missing and tuple(scales) == DEFAULT_SCALES and isinstance(learner, LinearLearner):
-            choice, scale = alone, np.sqrt(_PRIOR_VARIANCE / learner.values(alone))
+            choice, scale = alone, scale_of_labels(learner.values(alone))
         else:
             choice, scale = choose_with_scale(learning, group, scales, folds)
-    group = RowGroup(None, every, allowed, scale)
-    # other classifiers are too dear to fit for each fold
-    holds_back = missing and isinstance(learning, LinearLearning) and can_hold_out(folds)
+    # scales of a chosen chain are zero where no labels are used
+    group = RowGroup(None, every, allowed, np.where(scale > 0, scale, 1.0))
     share = 1.0 if chosen is None else chosen.share
-    if holds_back and chosen is None:
-        share = share_of_links(learning, group, choice, alone, order, folds)
-    if share == 0.0:
-        group = replace(group, allowed=np.zeros_like(allowed))
-        choice, scale, em = alone, np.zeros(len(every)), False
+    # other classifiers are too dear to fit for each fold
+    hold_back = missing and chosen is None and can_hold_out(folds)
+    if hold_back and isinstance(learning, LinearLearning):
 
-    shrinks = 0.0 < share < 1.0
-    without = replace(group, allowed=np.zeros_like(allowed))
-    single: Any = learning.fit([without], [alone]) if shrinks else None
+        def log_prob(models: LinearModels, rows: Indices, seed: int) -> Array:
+            chain = LearnedChain(order, models, choice, scale, data.cardinalities)
+            known = data.X[rows], data.codes[rows]
+            return log_sum_exp(proposals(chain, *known, np.random.default_rng(seed))[1])
+
+        share = share_of_labels(learning, group, choice, alone, folds, log_prob)
+    if share == 0.0:
+        choice, scale = alone, np.zeros(len(every))
 
     def learned(learning: Any) -> LearnedChain:
-        models = learning.fit([group], [choice])
-        models = models.shrunk(share, single) if shrinks else models
+        own = choice if share == 1.0 else alone
+        models: Any = fit_at_share(learning, group, choice, own, share)
         return LearnedChain(order, models, choice, scale, data.cardinalities, share)
 
     chain = learned(learning)
-    if not (missing and em):
+    if not (missing and em and share):
         return chain
     return learned(learner.on(with_label_columns(completed(data, chain, 0).known_targets())))
 
 
-# Of a weight of a label, in squared log-odds; and how far links may go from regressions that use no
-# labels to those that do. Chosen on generated data, digits, image, medical, solar_flare, genbase.
-_PRIOR_VARIANCE = 30.0
-_SHARES = (0.25, 0.5, 0.75, 1.0)
+# Chosen on generated data, digits, image, medical, solar_flare and genbase.
+_PRIOR_VARIANCE = 20.0  # of a weight of a label, in squared log-odds
+SHARES = (0.25, 0.5, 0.75, 1.0)
 _LEAST_ERRORS = 0.5  # that a share must gain over none
 
 
-def share_of_links(
+def scale_of_labels(C: Array) -> Array:
+    """Return the scales (m,) by which weights of labels have one prior variance, whatever C is.
+
+    To choose them from the few pairs of labels that rows have would be to learn from chance.
+    """
+    return np.asarray(np.sqrt(_PRIOR_VARIANCE / C))
+
+
+def fit_at_share(
+    learning: Any, group: RowGroup, choice: Indices, alone: Indices, share: float
+) -> Any:
+    """Fit a group at a share of the way from regressions without labels, see `share_of_labels`."""
+    linked = learning.fit([group], [choice]) if share > 0.0 else None
+    if share == 1.0:
+        return linked
+    single = learning.fit([replace(group, allowed=np.zeros_like(group.allowed))], [alone])
+    return single if linked is None else linked.shrunk(share, single)
+
+
+def share_of_labels(
     learning: LinearLearning,
     group: RowGroup,
     choice: Indices,
     alone: Indices,
-    order: Indices,
     folds: Folds,
+    log_prob: Callable[[LinearModels, Indices, int], Array],
 ) -> float:
-    r"""Choose how far links go from regressions without labels to those with labels.
+    r"""Choose how far regressions go from not using labels to using them.
 
-    With K the labels that a row held out has, the links of a chain say of it
+    Coefficients of share s are :math:`(1 - s) w_0 + s w`, where :math:`w_0` uses no labels (the
+    choice `alone`). The share is that of the largest gain over :math:`s = 0` on rows held out, less
+    half its standard error; 0 if no share gains more than that.
 
-    .. math:: \log P(y_K \mid x) = \sum_{i \in K} \log P(y_i \mid x, y_j : j \in K, j < i),
-
-    where the earlier labels that it lacks are summed out by `proposals`. Coefficients of share s
-    are :math:`(1 - s) w_0 + s w`, where :math:`w_0` uses no labels (the choice `alone`). The share
-    is that of the largest gain over :math:`s = 0`, less half its standard error; 0 if no share
-    gains more than that.
+    Parameters
+    ----------
+    log_prob : callable
+        What models say of the known labels of some rows, (m,), up to a constant; from the models,
+        the rows, and a seed.
     """
-    data, d = learning.data, len(order)
+    data = learning.data
     numbers = np.unique(folds.of_row[folds.of_row >= 0])
     outside = [replace(group, rows=folds.rows_outside(fold)) for fold in numbers]
     linked = learning.fit(outside, [choice] * len(outside))
     without = [replace(own, allowed=np.zeros_like(group.allowed)) for own in outside]
     single = learning.fit(without, [alone] * len(outside))
-    log_prob = np.zeros((len(_SHARES) + 1, data.n_rows))
+    found = np.zeros((len(SHARES) + 1, data.n_rows))
     for k, fold in enumerate(numbers):
-        rows, own = folds.rows_inside(fold), np.arange(k * d, (k + 1) * d)
-        for s, share in enumerate((0.0, *_SHARES)):
-            models = linked.take(own).shrunk(share, single.take(own))
-            chain = LearnedChain(order, models, choice, np.ones(d), data.cardinalities)
-            known = data.X[rows], data.codes[rows], np.random.default_rng(k)
-            log_prob[s, rows] = log_sum_exp(proposals(chain, *known)[1])
-    gains = (log_prob[1:] - log_prob[0]) * data.row_weights
+        rows, own = folds.rows_inside(fold), k * data.n_labels + group.targets
+        for s, share in enumerate((0.0, *SHARES)):
+            found[s, rows] = log_prob(linked.take(own).shrunk(share, single.take(own)), rows, k)
+    return chosen_share(found, data.row_weights)
+
+
+def chosen_share(log_prob: Array, weight: Array) -> float:
+    """Choose from what each share, 0 and those of `SHARES`, says of rows held out, (1 + S, n)."""
+    gains = (log_prob[1:] - log_prob[0]) * weight
     sure = gains.sum(axis=1) - _LEAST_ERRORS * np.sqrt((gains**2).sum(axis=1))
     best = int(sure.argmax())
-    return _SHARES[best] if sure[best] > 0 else 0.0
+    return SHARES[best] if sure[best] > 0 else 0.0
 
 
 def completed(

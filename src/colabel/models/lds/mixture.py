@@ -108,6 +108,7 @@ def _information(prob: Array, table: Array) -> float:
 MStep = Literal["em", "printed"]
 # Two gigabytes.
 _MOST_WEIGHTS = 2**28
+_FEWEST_UNLABELLED = 0.1  # share of the rows from which their weight is worth choosing
 
 
 @stored("lds-mixture")
@@ -172,9 +173,9 @@ class LDSMixture(JointClassifier):
     unlabelled_weight : float or sequence of float
         How much a row counts of which no label is known, beside 1 for one with labels. From a
         sequence the value is chosen that makes the labels of rows held out most probable, if by
-        more than a standard error, else the smallest. On data drawn from such a model these rows
-        help. On real data, of which it is a rough one, they mostly harm (see Notes), so that
-        0 is chosen.
+        more than a standard error, else the smallest; the smallest, too, where fewer than a tenth
+        of all rows are unlabelled. On data drawn from such a model these rows help. On real data,
+        of which it is a rough one, they mostly harm (see Notes), so that 0 is chosen.
     m_step : {"em", "printed"}
         Whether the M-step is that of EM, which never lowers the likelihood, or the formula that the
         paper prints, in which a row counts the more, the more probable its value of the feature is.
@@ -396,9 +397,9 @@ class LDSMixture(JointClassifier):
         self.smoothing_ = chosen("smoothing", smoothing_grid(self.smoothing, data))
         options = options._replace(smoothing=self.smoothing_)
         if without.n_rows:
-            self.unlabelled_weight_ = chosen(
-                "share", np.atleast_1d(self.unlabelled_weight).tolist()
-            )
+            grid = sorted(np.atleast_1d(self.unlabelled_weight).tolist())
+            few = without.n_rows < _FEWEST_UNLABELLED * given.n_rows
+            self.unlabelled_weight_ = chosen("share", grid[:1] if few else grid)
             options = options._replace(share=self.unlabelled_weight_)
         network, traces, self.rounds_ = learning.learn_network(
             self._rows(data, without),
