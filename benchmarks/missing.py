@@ -60,12 +60,12 @@ class PerLabel:
 
     def fit(self, X: Any, Y: Array) -> PerLabel:
         """Fit; a label with one known value alone has its smoothed frequency."""
-        self.models: list[Any] = []
+        self.models: list[tuple[Array, Any]] = []
         for column in Y.T:
             known = ~np.isnan(column)
-            target = column[known].astype(int)
-            if np.ptp(target) == 0:
-                self.models.append((target.sum() + 0.5) / (len(target) + 1))
+            values, target = np.unique(column[known], return_inverse=True)
+            if len(values) == 1:
+                self.models.append((values, (len(target) + 0.5) / (len(target) + 1)))
                 continue
             if self.peer == "XGBoost":
                 from xgboost import XGBClassifier
@@ -81,24 +81,27 @@ class PerLabel:
                     verbose=False,
                     allow_writing_files=False,
                 )
-            self.models.append(model.fit(X[known], target))
+            self.models.append((values, model.fit(X[known], target)))
         return self
 
-    def marginals(self, X: Any) -> Array:
-        """Return P(y_i = 1 | x), (n, d)."""
-        columns = [
-            np.full(X.shape[0], model) if isinstance(model, float) else model.predict_proba(X)[:, 1]
-            for model in self.models
-        ]
-        return np.asarray(np.clip(np.stack(columns, axis=1), 1e-7, 1 - 1e-7))
+    def asked(self, X: Any, Y: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return log P(y | x) of each row (n,), and whether the most probable values are right."""
+        log_prob, right = np.zeros(len(Y)), np.ones(len(Y), dtype=bool)
+        for (values, model), column in zip(self.models, Y.T, strict=True):
+            alone = isinstance(model, float)
+            table = np.full((len(Y), 1), model) if alone else model.predict_proba(X)
+            of_value = np.where(column[:, None] == values, table, 0.0).sum(axis=1)
+            of_value = np.where(np.isin(column, values), of_value, 1.0 - model if alone else 0.0)
+            log_prob += np.log(np.clip(of_value, 1e-7, 1 - 1e-7))
+            right &= values[table.argmax(axis=1)] == column
+        return log_prob, right
 
 
 def asked(model: Any, X: Any, Y: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return the loss of each row (n,) and whether its most probable vector is right."""
     if isinstance(model, PerLabel):
-        p = model.marginals(X)
-        loss = -np.where(Y == 1, np.log(p), np.log1p(-p)).sum(axis=1)
-        return loss, ((p > 0.5) == Y).all(axis=1)
+        log_prob, right = model.asked(X, Y)
+        return np.minimum(-log_prob, MOST_LOSS), right
     joint = model.joint(X)
     if isinstance(joint, colabel.joint.LDSPosterior) and joint.inference != "exact":
         raise ValueError("it adds up the label vectors seen: no log-loss")
@@ -240,11 +243,14 @@ def means(cells: list[Any], way: str) -> dict[str, float]:
     return mean
 
 
-def behind(cells: list[Any], way: str) -> bool:
-    """Whether `known` is two standard errors behind a way (BR: and is not on complete labels)."""
+def behind(cells: list[Any], way: str, whole: list[Any] | None = None) -> bool:
+    """Whether `known` is two standard errors behind a way.
+
+    Behind BR counts only where, in the cells `whole`, complete labels are not behind BR.
+    """
     lead = means(cells, way)
     found = bool(lead) and lead["lead"] < -2 * lead["lead error"]
-    return found and not (way == "(c) BR" and behind(cells, "complete BR"))
+    return found and not (way == "(c) BR" and whole and behind(whole, "complete BR"))
 
 
 def cost_ratio(cells: list[Any]) -> float:
@@ -260,13 +266,14 @@ def table(file: Path) -> None:
     groups: dict[Any, Any] = defaultdict(lambda: defaultdict(list))
     for line in finished(file):
         groups[line["set"], line["share"]][line["model"]].append(line)
-    for (name, share), models in groups.items():
+    for (name, share), models in list(groups.items()):
         print(
             f"{name}, {share:.0%} of the labels removed: log-loss ± standard error (exact match);"
             " in brackets how much larger than of `known`, **if by two standard errors smaller**\n"
         )
         rows = []
         for model, cells in models.items():
+            whole = groups[name, 0.5][model]
             shown: list[Any] = [model, len(cells)]
             for way in WAYS:
                 mean = means(cells, way)
@@ -276,7 +283,7 @@ def table(file: Path) -> None:
                 text = "{loss:.3f} ± {error:.3f} ({exact:.3f})".format(**mean)
                 if way not in ("known", "complete"):
                     lead = "[{lead:+.3f} ± {lead error:.3f}]".format(**mean)
-                    text += f" **{lead}**" if behind(cells, way) else f" {lead}"
+                    text += f" **{lead}**" if behind(cells, way, whole) else f" {lead}"
                 shown.append(text)
             spent, ratio = means(cells, "known").get("seconds", np.nan), cost_ratio(cells)
             rows.append([*shown, f"{spent:.1f}", "–" if np.isnan(ratio) else f"{ratio:.1f}"])
@@ -291,10 +298,10 @@ def _compact(groups: dict[Any, Any]) -> None:
         model for model in (*PEERS, *MODELS) if any(model in found for found in groups.values())
     ]
 
-    def figure(cells: list[Any], way: str) -> str:
+    def figure(cells: list[Any], way: str, whole: list[Any] | None = None) -> str:
         mean = means(cells, way)
         ways = ("(a) rows", "(b) as 0", "(c) BR") if way == "known" else ()
-        marks = "".join(other[1] for other in ways if behind(cells, other))
+        marks = "".join(other[1] for other in ways if behind(cells, other, whole))
         return f"{mean['loss']:.2f}{marks}" if mean else "–"
 
     rows = []
@@ -307,8 +314,9 @@ def _compact(groups: dict[Any, Any]) -> None:
     for model in models:
         shown, ratios = [], []
         for name in sets:
-            found = [figure(groups[name, share][model], "known") for share in shares]
-            whole = figure(groups[name, 0.5][model], "complete")
+            half = groups[name, 0.5][model]
+            found = [figure(groups[name, share][model], "known", half) for share in shares]
+            whole = figure(half, "complete")
             shown.append(" ".join(found) + ("" if whole == "–" else f" ({whole})"))
             ratios.append(cost_ratio(groups[name, 0.5][model]))
         told = [ratio for ratio in ratios if not np.isnan(ratio)]

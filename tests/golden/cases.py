@@ -105,7 +105,7 @@ BINARY: dict[str, Callable[[], Any]] = {
 }
 VALUED = """binary relevance, ctbn, classifier chain, probabilistic chain, mixture of trees, forest,
 pairwise crf, collective crf, cdn, bayes nets""".replace("\n", " ").split(", ")
-MISSING = ("binary relevance", "ctbn", "forest", "lds", "bayes nets")
+MISSING = ("binary relevance", "ctbn", "probabilistic chain", "cdn", "forest", "lds", "bayes nets")
 
 # At the default tolerance another solver stops elsewhere: the same graph, nearly the same numbers.
 # Near the optimum (TIGHT) all solvers agree.

@@ -102,7 +102,9 @@ class Member:
         if not all(getattr(step, "out_of_sample", False) for _, step in self._before):
             return
         self.steps, self.rows = self._prepared(data, labels, prepared)
-        if hasattr(self.last, "fit_held_out") and not getattr(self.last, "calibrate", False):
+        # where labels are missing, those drawn for other rows know the labels of a row out of bag
+        honest = not data.missing_labels[0] and not getattr(self.last, "calibrate", False)
+        if hasattr(self.last, "fit_held_out") and honest:
             model = clone(self.last)
             weight = weight_argument(model, data.weight)
             self.held_out = model.fit_held_out(self.rows, labels, **weight)

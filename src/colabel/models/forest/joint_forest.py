@@ -271,7 +271,8 @@ class JointForest(JointClassifier):
         What two labels gain by being taken together, nats per row out of bag.
     oob_log_loss_ : float or None
         Mean of -log P(y | x) of the training rows, each by the trees that have not seen it; None
-        where all trees have seen all rows.
+        where all trees have seen all rows. Too small where labels are missing: those drawn for
+        other rows come from a chain that knows the labels of this one.
 
     References
     ----------
