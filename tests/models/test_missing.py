@@ -283,6 +283,17 @@ def test_blanks_that_are_unlabelled_are_drawn(rng):
             CTBN(blank=blank).fit(X, Y)
 
 
+@pytest.mark.parametrize("blank", ["absent", "unlabelled", {"y0": "absent"}])
+def test_blanks_beside_one_word_need_a_word_for_no(rng, blank):
+    X = rng.normal(size=(40, 2))
+    Y = np.where(X > -1, "yes", None).astype(object)
+    Y[:, 1] = np.where(X[:, 1] > 0, "yes", "no")
+    with pytest.warns(UserWarning, match="nothing to learn of .* .'y0' is 'yes'.*give 1"):
+        BinaryRelevance(C=1.0).fit(X, Y)
+    with pytest.raises(ValueError, match="blank of 'y0' is .* its one value is 'yes'.*give 1"):
+        BinaryRelevance(C=1.0, blank=blank).fit(X, Y)
+
+
 def test_blanks_beside_zeros_are_missing_labels(rng):
     X, Y = drawn(rng, 80)
     Y[:9, 0] = np.nan

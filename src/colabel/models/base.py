@@ -491,9 +491,15 @@ class JointClassifier(LabelClassifier):
                 f"blank of {name!r}", value, ("missing", "absent", "unlabelled")
             )
         blank = positive_only(data.codes) & space.is_indicator
-        for name, value in meaning.items() if isinstance(self.blank, dict) else ():
+        for name, value in meaning.items():
             i = space.index(name)
-            if value != "missing" and not blank[i] and (data.codes[:, i] == MISSING).any():
+            gaps = value != "missing" and (data.codes[:, i] == MISSING).any()
+            if gaps and len(space.classes[i]) == 1:
+                raise ValueError(
+                    f"blank of {name!r} is {value!r}, but its one value is {space.classes[i][0]!r},"
+                    " which does not say what its absence is called: give 1 in its place."
+                )
+            if gaps and isinstance(self.blank, dict) and not blank[i]:
                 raise ValueError(
                     f"blank of {name!r} is {value!r}, but its blanks are missing labels: the label"
                     " also has other values than 1. Leave it out of blank."
@@ -663,6 +669,19 @@ def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:
             f"({', '.join(map(repr, positive[:3]))}{', …' * (len(positive) > 3)}): from positive "
             "and unlabelled rows alone every row looks positive. Set blank='absent' if a blank "
             "means that the label is absent, blank='unlabelled' if it may be there.",
+            UserWarning,
+            stacklevel=3,
+        )
+    one_word = [
+        f"{name!r} is {classes[0]!r}"
+        for name, classes, own in zip(space.names, space.classes, codes.T, strict=True)
+        if len(classes) == 1 and (own == MISSING).any()
+    ]
+    if one_word:
+        warnings.warn(
+            f"There is nothing to learn of labels with one value and blanks ({one_word[0]}"
+            f"{', …' * (len(one_word) > 1)}). If a blank may mean that the label is absent, give 1"
+            " in the place of the value, and see `blank`.",
             UserWarning,
             stacklevel=3,
         )
