@@ -288,9 +288,9 @@ def test_blanks_beside_one_word_need_a_word_for_no(rng, blank):
     X = rng.normal(size=(40, 2))
     Y = np.where(X > -1, "yes", None).astype(object)
     Y[:, 1] = np.where(X[:, 1] > 0, "yes", "no")
-    with pytest.warns(UserWarning, match="nothing to learn of .* .'y0' is 'yes'.*give 1"):
+    with pytest.warns(UserWarning, match=r"nothing to learn of .* .'y0' is 'yes'.*give 1"):
         BinaryRelevance(C=1.0).fit(X, Y)
-    with pytest.raises(ValueError, match="blank of 'y0' is .* its one value is 'yes'.*give 1"):
+    with pytest.raises(ValueError, match=r"blank of 'y0' is .* its one value is 'yes'.*give 1"):
         BinaryRelevance(C=1.0, blank=blank).fit(X, Y)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -49,6 +50,23 @@ def test_a_forest_is_grown_once_and_asked_out_of_bag():
     assert np.exp(leaves.log_prob(Y)).mean() < 0.9
     assert list(model.weights_) == model.component_names_ == NAMES
     assert list(model.exponents_ or dict.fromkeys([*NAMES, "new"])) == [*NAMES, "new"]
+
+
+def test_a_forest_of_rows_with_missing_labels_is_judged_on_rows_held_out():
+    """Labels drawn for the rows of a tree come from a chain that knows the row out of bag."""
+    rng = np.random.default_rng(0)
+    X, Y = rows(200)
+    holes = np.where(rng.random(Y.shape) < 0.6, np.nan, Y)
+    holes[:, 0] = Y[:, 0]
+    folds = list(KFold(2).split(X))
+    model = JointStack([("forest", FOREST), ("alone", ALONE)], cv=folds, random_state=0)
+    loss = sum(
+        -clone(FOREST).fit(X[train], holes[train]).joint(X[test]).log_prob(holes[test]).sum()
+        for train, test in folds
+    )
+    losses = model.fit(X, holes).held_out_log_loss_
+    assert losses["forest"] == pytest.approx(loss / 200)
+    assert losses["forest"] > clone(FOREST).fit(X, holes).oob_log_loss_ + 0.01
 
 
 def test_new_rows_are_copies_as_often_as_these_are():

@@ -91,8 +91,8 @@ class ChainModel(Chained):
         Chosen C of every link, in the order of the labels; of regressions only.
     label_scale_ : (d,) array
         Scale of the label columns of every link, of regressions only. The coefficients in
-        `models_` belong to columns of 0 and 1 all the same. Zero where, some labels missing, rows
-        held out do not prefer a link with labels.
+        `models_` belong to columns of 0 and 1 all the same. Zero if, some labels missing, rows
+        held out prefer links without labels.
     n_iter_ : int
         Most iterations any regression of the final fit took; of regressions only.
     estimator_scores_ : EstimatorModels
@@ -189,9 +189,10 @@ class ClassifierChain(ChainModel):
     `ProbabilisticClassifierChain` searches for it. The links of both are the same; taught with
     true labels they are independent regressions and solved in one batch.
 
-    Labels that are constant or rare among the training rows get smoothed probabilities. A
-    link is learned from the rows that have its label; earlier labels that these lack are drawn from
-    the chain, given all labels of the row (a step of EM).
+    Labels that are constant or rare among the training rows get smoothed probabilities. A link is
+    learned from the rows that have its label; earlier labels that these lack are drawn from the
+    chain, given all labels of the row (a step of EM). Links are held back towards regressions that
+    use no labels, as far as the known labels of rows held out prefer that.
 
     Parameters
     ----------
@@ -242,9 +243,10 @@ class ProbabilisticClassifierChain(ChainModel):
     vector: by default by branch and bound, which visits about d / P(mode) prefixes of a row rather
     than all label vectors, and exactly unless that takes more than 32768 of them.
 
-    Labels that are constant or rare among the training rows get smoothed probabilities. A
-    link is learned from the rows that have its label; earlier labels that these lack are drawn from
-    the chain, given all labels of the row (a step of EM).
+    Labels that are constant or rare among the training rows get smoothed probabilities. A link is
+    learned from the rows that have its label; earlier labels that these lack are drawn from the
+    chain, given all labels of the row (a step of EM). Links are held back towards regressions that
+    use no labels, as far as the known labels of rows held out prefer that.
 
     Parameters
     ----------
