@@ -7,11 +7,12 @@ XGBoost and CatBoost, where they are installed, learn a model per label from the
 known. The figures are the joint log-loss in nats per row, exact match, and CPU seconds of the fits.
 Dense features are standardised on the training rows.
 
-`python -m benchmarks.missing run FILE [--jobs 8] [--deadline 500] [--sets emotions ...]
-[--shares 0.5 ...] [--folds 5] [--models CTBN ...]` measures each cell in a process of its own, adds
-a line to FILE as soon as one ends, and goes on where it stopped. It reads the data sets as arrays
-from the folder of FILE, or else writes them there (`python -m benchmarks.missing arrays FILE` does
-nothing else): a machine that has these needs no reader of tables.
+`python -m benchmarks.missing run FILE [--jobs 8] [--deadline 500] [--longest 300]
+[--sets emotions ...] [--shares 0.5 ...] [--folds 5] [--models CTBN ...]` measures each cell in a
+process of its own, adds a line to FILE as soon as one ends, and goes on where it stopped. It reads
+the data sets as arrays from the folder of FILE, or else writes them there (`python -m
+benchmarks.missing arrays FILE` does nothing else): a machine that has these needs no reader of
+tables.
 `python -m benchmarks.missing table FILE` prints all figures, and the table of BENCHMARKS.md.
 """
 
@@ -216,9 +217,19 @@ def run(given: Any) -> None:
             return
         told = json.dumps({**cell, "folder": str(folder)})
         command = [sys.executable, "-m", "benchmarks.missing", "cell", told]
-        answer = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
+        try:
+            answer = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=given.longest,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"{cell}: not ended in {given.longest:.0f} s", file=sys.stderr, flush=True)
+            return
         if answer.returncode:
             print(f"{cell}: {answer.stderr}", file=sys.stderr, flush=True)
             return
@@ -340,6 +351,7 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=N_FOLDS)
     options.add_argument("--most", type=int, default=500, help="training rows at most")
     options.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    options.add_argument("--longest", type=float, help="seconds after which a cell is given up")
     options.add_argument("--deadline", type=float, default=np.inf, help="seconds to start cells in")
     peers = [name for name in PEERS if find_spec(name.lower())]
     options.add_argument("--models", nargs="+", default=[*peers, *MODELS])

@@ -24,7 +24,14 @@ from colabel.learn.glm.lbfgs import LBFGS
 from colabel.models.chain.learning import LearnedChain, completed_by_chain, resolve_scales
 from colabel.models.ctbn import LearnedTree
 from colabel.models.label_graph import LabelGraph
-from colabel.models.learning import DEFAULT_GRID, Grid, can_hold_out, linear_learner, make_folds
+from colabel.models.learning import (
+    DEFAULT_GRID,
+    Grid,
+    can_hold_out,
+    label_features,
+    linear_learner,
+    make_folds,
+)
 from colabel.models.mixture_of_trees.experts import (
     Chains,
     Expert,
@@ -298,7 +305,12 @@ class Growth:
 
 
 def _log_prob(em: EM, mixture: Experts, out: TrainingData) -> Array:
-    """Log-probabilities (n,) of the labels of rows that were held out."""
+    """Log-probabilities (n,) of the labels of rows that were held out.
+
+    With drawn labels in the place of missing ones: rows with one known label each would not show
+    that a mixture believes in dependences that nothing speaks for.
+    """
+    out = replace(out, codes=label_features(out))
     return log_sum_exp(log_terms(em.space, mixture, out, em.n_jobs))
 
 
