@@ -36,13 +36,15 @@ def machine() -> str:
     return f"{platform.machine()}, {cores} cores, Python {platform.python_version()}, {versions}"
 
 
+def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a Markdown table."""
-    print("| " + " | ".join(header) + " |")
-    print("|" + "|".join("---" for _ in header) + "|")
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
-    print()
+    print(markdown(header, rows), flush=True)
 
 
 def finished(file: Path) -> list[dict[str, Any]]:

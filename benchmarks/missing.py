@@ -13,7 +13,8 @@ process of its own, adds a line to FILE as soon as one ends, and goes on where i
 the data sets as arrays from the folder of FILE, or else writes them there (`python -m
 benchmarks.missing arrays FILE` does nothing else): a machine that has these needs no reader of
 tables.
-`python -m benchmarks.missing table FILE` prints all figures, and the table of BENCHMARKS.md.
+`python -m benchmarks.missing table FILE` prints the tables of BENCHMARKS.md, and writes all figures
+to docs/results/missing_labels.md.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 import colabel
-from benchmarks._common import ROOT, finished, parser, print_table
+from benchmarks._common import ROOT, finished, markdown, parser
 
 Array = NDArray[np.float64]
 SETS = "emotions", "yeast", "scene", "enron", "water_quality"
@@ -104,9 +105,10 @@ def asked(model: Any, X: Any, Y: Array) -> tuple[Array, NDArray[np.bool_]]:
         log_prob, right = model.asked(X, Y)
         return np.minimum(-log_prob, MOST_LOSS), right
     joint = model.joint(X)
+    loss = np.minimum(-joint.log_prob(Y), MOST_LOSS)
     if isinstance(joint, colabel.joint.LDSPosterior) and joint.inference != "exact":
-        raise ValueError("it adds up the label vectors seen: no log-loss")
-    return np.minimum(-joint.log_prob(Y), MOST_LOSS), (joint.mode() == Y).all(axis=1)
+        loss[:] = np.nan  # it adds up the label vectors seen, which is no log-loss
+    return loss, (joint.mode() == Y).all(axis=1)
 
 
 def arrays(folder: Path, name: str, data_home: Path) -> Any:
@@ -272,73 +274,89 @@ def cost_ratio(cells: list[Any]) -> float:
     return seconds[0] / seconds[1] if both else np.nan
 
 
+PAGE = ROOT / "docs" / "results" / "missing_labels.md"
+ABOUT = """# Missing labels: all figures
+
+`python -m benchmarks.missing run FILE`, then `table FILE`: a share of the labels of at most
+{most} training rows is removed at random, in each of {n_folds} folds. Cells: log-loss ± standard
+error (exact match); in brackets, how much more than that of `known` the log-loss is, **where that
+is two standard errors below zero**. (a): complete rows alone; (b): NaN as 0; (c):
+`BinaryRelevance` on what is known (bold only where complete labels are not behind it, too); (d):
+each label filled in by the prediction of its own regression; complete: nothing is missing. CPU
+seconds are those of `known`; `x complete` compares them with the complete fit. A log-loss counts
+at most {most_loss:.0f} nats per row. `LDSMixture` adds up the label vectors seen on enron and
+water_quality, which is no log-loss.
+A cell that took too long is left out (see `folds`).
+"""
+
+
 def table(file: Path) -> None:
-    """Print all figures for each data set and share, and the table of BENCHMARKS.md."""
+    """Write the page of all figures, and print the tables of BENCHMARKS.md."""
     groups: dict[Any, Any] = defaultdict(lambda: defaultdict(list))
     for line in finished(file):
         groups[line["set"], line["share"]][line["model"]].append(line)
-    for (name, share), models in list(groups.items()):
-        print(
-            f"{name}, {share:.0%} of the labels removed: log-loss ± standard error (exact match);"
-            " in brackets how much larger than of `known`, **if by two standard errors smaller**\n"
-        )
+    lines = finished(file)
+    told = {"most": lines[0]["most"], "n_folds": 1 + max(line["fold"] for line in lines)}
+    order = [(name, share) for name in SETS for share in sorted({key[1] for key in groups})]
+    page = [ABOUT.format(**told, most_loss=MOST_LOSS)]
+    for name, share in order:
         rows = []
-        for model, cells in models.items():
-            whole = groups[name, 0.5][model]
+        for model in (*MODELS, *PEERS):
+            cells, whole = groups[name, share][model], groups[name, 0.5][model]
+            if not cells:
+                continue
             shown: list[Any] = [model, len(cells)]
             for way in WAYS:
                 mean = means(cells, way)
                 if not mean:
                     shown.append("–")
                     continue
-                text = "{loss:.3f} ± {error:.3f} ({exact:.3f})".format(**mean)
-                if way not in ("known", "complete"):
+                text = "{loss:.3f} ± {error:.3f} ({exact:.3f})".format(**mean).replace("nan", "–")
+                if way not in ("known", "complete") and not np.isnan(mean["lead"]):
                     lead = "[{lead:+.3f} ± {lead error:.3f}]".format(**mean)
                     text += f" **{lead}**" if behind(cells, way, whole) else f" {lead}"
                 shown.append(text)
             spent, ratio = means(cells, "known").get("seconds", np.nan), cost_ratio(cells)
             rows.append([*shown, f"{spent:.1f}", "–" if np.isnan(ratio) else f"{ratio:.1f}"])
-        print_table(["model", "folds", *WAYS, "CPU s", "x complete"], rows)
-    _compact(groups)
+        page += [f"## {name}, {share:.0%} of the labels removed\n"]
+        page += [markdown(["model", "folds", *WAYS, "CPU s", "x complete"], rows)]
+    PAGE.write_text("\n".join(page), encoding="utf-8")
+    for measure in ("loss", "exact"):
+        print(_compact(groups, measure))
 
 
-def _compact(groups: dict[Any, Any]) -> None:
+def _compact(groups: dict[Any, Any], measure: str) -> str:
     sets = [name for name in SETS if any(key[0] == name for key in groups)]
     shares = sorted({share for _, share in groups})
-    models = [
-        model for model in (*PEERS, *MODELS) if any(model in found for found in groups.values())
-    ]
+    of_loss = measure == "loss"
 
     def figure(cells: list[Any], way: str, whole: list[Any] | None = None) -> str:
         mean = means(cells, way)
-        ways = ("(a) rows", "(b) as 0", "(c) BR") if way == "known" else ()
+        if not mean or np.isnan(mean[measure]):
+            return "–"
+        ways = ("(a) rows", "(b) as 0", "(c) BR") if way == "known" and of_loss else ()
         marks = "".join(other[1] for other in ways if behind(cells, other, whole))
-        return f"{mean['loss']:.2f}{marks}" if mean else "–"
+        return f"{mean[measure]:.2f}{marks}" if of_loss else f"{mean[measure]:.3f}"[1:]
 
-    rows = []
-    any_model = "CTBN" if "CTBN" in models else models[-1]
-    alone = []
-    for name in sets:
-        found = [figure(groups[name, share][any_model], "(c) BR") for share in shares]
-        alone.append(" ".join(found) + f" ({figure(groups[name, 0.5][any_model], 'complete BR')})")
-    rows.append(["BR", *alone, "–"])
-    for model in models:
-        shown, ratios = [], []
+    def row(model: str, own: str, ways: tuple[str, str]) -> list[str]:
+        shown = [own]
         for name in sets:
             half = groups[name, 0.5][model]
-            found = [figure(groups[name, share][model], "known", half) for share in shares]
-            whole = figure(half, "complete")
+            found = [figure(groups[name, share][model], ways[0], half) for share in shares]
+            whole = figure(half, ways[1])
             shown.append(" ".join(found) + ("" if whole == "–" else f" ({whole})"))
-            ratios.append(cost_ratio(groups[name, 0.5][model]))
+        ratios = [cost_ratio(groups[name, 0.5][model]) for name in sets]
         told = [ratio for ratio in ratios if not np.isnan(ratio)]
-        rows.append([model, *shown, f"{min(told):.1f}-{max(told):.1f}" if told else "–"])
-    print(
-        f"Log-loss with {', '.join(f'{share:.0%}' for share in shares)} of the labels removed"
-        " (none); a, b, c: two standard errors behind complete rows alone, NaN as 0, BR (where the"
-        " complete labels are not behind BR); cost at 50 %, with the complete fit as 1, least and"
-        " most of the sets.\n"
-    )
-    print_table(["model", *sets, "cost"], rows)
+        of_cost = f"{min(told):.1f}-{max(told):.1f}" if told and own != "BR" else "–"
+        return [*shown, of_cost] if of_loss else shown
+
+    rows = [row("CTBN", "BR", ("(c) BR", "complete BR"))]
+    rows += [
+        row(model, model, ("known", "complete"))
+        for model in (*MODELS, *PEERS)
+        if any(model in found for found in groups.values())
+    ]
+    return markdown(["model", *sets, *(["cost"] if of_loss else [])], rows)
 
 
 def main() -> None:

@@ -85,6 +85,14 @@ def test_long_lists_of_the_best_are_asked_for_a_few_rows_at_a_time():
     assert listed_vectors(whole) == listed_vectors(parts)
 
 
+def test_a_list_is_no_longer_than_all_vectors():
+    """The 16 best are as probable as each other, the others far less: no estimate of thousands."""
+    joint = of_marginals(np.array([[0.45, 0.5, 0.5, 0.5, 1e-6, 1e-6]]))
+    listed = joint.listed_above(np.array([-60.0]))
+    assert not listed.cut.any()
+    assert len(listed_vectors(listed)) == 64
+
+
 def test_members_that_cannot_list_all_give_candidates():
     joint = smooth(inference="greedy", chain=Short, links=CostlyLinks)
     assert joint.exact == {"sums", "log_prob"}

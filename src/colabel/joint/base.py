@@ -667,7 +667,8 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
             reach, gap = log_prob[:, 0] - log_prob[:, -1], log_prob[:, 0] - least[part]
             share = np.divide(gap, reach, out=np.zeros(len(gap)), where=reach > 1e-3)
             with np.errstate(over="ignore"):
-                done |= np.power(float(log_prob.shape[1]), share) > _HOPELESS
+                expected = np.power(float(log_prob.shape[1]), share)
+            done |= np.minimum(expected, joint._at_most_all(2 * _HOPELESS)) > _HOPELESS
             wanted = (log_prob >= least[part, None]) | (not exact)
             place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
             rows.append(part[place])
