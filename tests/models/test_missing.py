@@ -145,7 +145,8 @@ def test_the_share_of_labels_is_that_of_the_best_on_rows_held_out(rng):
     folds = make_folds(data, 2, 0)
     learner = linear_learner(1.0, 1e-8, 1000, 1, 0)
     none, every = np.zeros(3, dtype=np.intp), np.arange(3)
-    inputs = with_expected_labels(learner.on(data), none)
+    of_x = learner.on(data)
+    inputs, _ = with_expected_labels(of_x, none)
     space, _ = LabelSpace.infer(Y)
     group = RowGroup(None, every, np.tril(np.ones((3, 3), dtype=bool), -1))
 
@@ -163,7 +164,7 @@ def test_the_share_of_labels_is_that_of_the_best_on_rows_held_out(rng):
             coef = np.stack([(1 - share) * one + share * other for other, one in pairs])
             parts = [(places, n, replace(own, coef=coef)) for places, n, own in single.parts]
             scores[s, rows] = log_prob(LinearModels(tuple(parts), 3), rows, 0)
-    found = share_of_labels(learner.on(inputs), group, none, none, folds, log_prob)
+    found = share_of_labels(learner.on(inputs), group, none, of_x, none, folds, log_prob)
     assert found == chosen_share(scores, np.ones(data.n_rows)) > 0
 
 

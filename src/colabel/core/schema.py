@@ -536,7 +536,10 @@ DECLARED: dict[str, Declared] = {}  # by tag
 _BY_TYPE: dict[Any, Declared] = {}
 # unless a type declares them
 _NOT_KEPT = frozenset(
-    {"_metadata_request", "_sklearn_output_config", "_sklearn_version", "_stop_words_id"}
+    {
+        *("_metadata_request", "_sklearn_output_config", "_sklearn_version", "_stop_words_id"),
+        "_choices",  # which models learned from other rows take over
+    }
 )
 
 

@@ -113,12 +113,13 @@ class LinearModels:
         return LinearModels(tuple(parts), len(order))
 
     def shrunk(self, share: float, base: LinearModels) -> LinearModels:
-        """Return models at this share of the way from others to these."""
-        before = base.coef
-        parts = []
+        """Return models at this share of the way to these from others, without extra features."""
+        before, parts = base.coef, []
         for positions, n_classes, fitted in self.parts:
             around = np.stack([before[position] for position in positions])
-            coef = (1.0 - share) * around + share * fitted.coef
+            coef = share * fitted.coef
+            coef[..., : around.shape[-1] - 1] += (1.0 - share) * around[..., :-1]
+            coef[..., -1] += (1.0 - share) * around[..., -1]
             parts.append((positions, n_classes, replace(fitted, coef=coef)))
         return LinearModels(tuple(parts), self.n_models)
 

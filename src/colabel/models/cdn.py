@@ -37,7 +37,6 @@ from colabel.learn.structure.screening import best_candidates
 from colabel.models.base import LinearLogOdds
 from colabel.models.chain.learning import (
     completed_by_chain,
-    fit_at_share,
     scale_of_labels,
     share_of_labels,
     with_expected_labels,
@@ -413,7 +412,7 @@ def _held_back(
     """
     of_x = learner.on(data)
     choice = choose(of_x, folds)
-    data = with_expected_labels(of_x, choice)
+    data, single = with_expected_labels(of_x, choice)
     columns: Any = data.extra
     if coding != "0/1":
         columns = 2.0 * columns - 1.0
@@ -427,5 +426,6 @@ def _held_back(
             total += np.where(own == MISSING, 0.0, table[every, own])
         return total
 
-    share = share_of_labels(learning, group, choice, choice, folds, log_prob)
-    return choice, fit_at_share(learning, group, choice, choice, share)
+    share = share_of_labels(learning, group, choice, of_x, choice, folds, log_prob)
+    models = learning.fit([group], [choice])
+    return choice, models if share == 1.0 else models.shrunk(share, single)

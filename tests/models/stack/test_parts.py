@@ -60,13 +60,33 @@ def test_a_forest_of_rows_with_missing_labels_is_judged_on_rows_held_out():
     holes[:, 0] = Y[:, 0]
     folds = list(KFold(2).split(X))
     model = JointStack([("forest", FOREST), ("alone", ALONE)], cv=folds, random_state=0)
+    whole = clone(FOREST).fit(X, holes)
     loss = sum(
-        -clone(FOREST).fit(X[train], holes[train]).joint(X[test]).log_prob(holes[test]).sum()
+        -FOREST.reusing(whole).fit(X[train], holes[train]).joint(X[test]).log_prob(holes[test])
         for train, test in folds
-    )
+    ).sum()
     losses = model.fit(X, holes).held_out_log_loss_
     assert losses["forest"] == pytest.approx(loss / 200)
-    assert losses["forest"] > clone(FOREST).fit(X, holes).oob_log_loss_ + 0.01
+    assert losses["forest"] > whole.oob_log_loss_ + 0.01
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_forests_of_rows_held_out_take_over_choices_and_have_fewer_trees(share, monkeypatch):
+    """Where labels are missing; else the trees out of bag answer, and there are none of them."""
+    X, Y = rows(200)
+    holes = np.where(np.random.default_rng(0).random(Y.shape) < share, np.nan, Y)
+    fitted = JointForest(101, random_state=0).fit(X, holes)
+    chosen = []
+    monkeypatch.setattr(
+        "colabel.models.chain.learning.choose", lambda *_: chosen.append(1) or np.zeros(Y.shape[1])
+    )
+    again = fitted.reusing(fitted).fit(X, holes)
+    assert not chosen
+    assert again.n_estimators == (100 if share else 101)
+    if share:
+        np.testing.assert_array_equal(again._choices.choice, fitted._choices.choice)
+        assert again._choices.share == fitted._choices.share
+        assert not fitted._choices.models.n_models  # no coefficients are kept
 
 
 def test_new_rows_are_copies_as_often_as_these_are():

@@ -177,8 +177,7 @@ class LinearLink:
     def _gained(self, prefix: Codes) -> Array:
         """What the labels add to the scores, (m, S)."""
         gained = np.zeros((len(prefix), self.base.shape[1]))
-        for position, values in enumerate(prefix.T):
-            gained += self.gain[position, values]
+        _add_gains(self.gain, prefix, gained)
         return gained
 
     def _softmax(self, scores: Array) -> Array:
@@ -233,6 +232,15 @@ class LinearLink:
             np.logaddexp(0.0, log_odds + least), np.logaddexp(0.0, -log_odds - most)
         )
         return ceiling
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_gains(gain: Array, prefix: Codes, gained: Array) -> None:
+    """Add to gained (m, S) what each prefix (m, k) gains, in the order of the chain."""
+    for i in range(len(prefix)):
+        for j in range(prefix.shape[1]):
+            for score in range(gained.shape[1]):
+                gained[i, score] += gain[j, prefix[i, j], score]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

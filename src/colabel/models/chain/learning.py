@@ -267,7 +267,7 @@ def learn_chain(
     `scale_of_labels`, and links are held back towards regressions that use no labels, see
     `share_of_labels`. A step of EM follows: missing labels are drawn from the chain's posterior
     given all labels of the row. `chosen` is a chain of the same labels whose choices of C, scale
-    and share are taken over.
+    and share are taken over, those of its links also for the labels alone.
     """
     missing = bool(data.missing_labels[0])
     if missing and is_chunked(data):
@@ -275,8 +275,8 @@ def learn_chain(
     every = np.arange(data.n_labels)
     if missing:
         of_x = learner.on(data)
-        alone = choose(of_x, folds)
-        inputs = with_expected_labels(of_x, alone)
+        alone = choose(of_x, folds) if chosen is None else chosen.choice
+        inputs, single = with_expected_labels(of_x, alone)
     else:
         inputs = with_label_columns(data)
     learning = learner.on(inputs)
@@ -305,13 +305,13 @@ def learn_chain(
             known = data.X[rows], data.codes[rows]
             return log_sum_exp(proposals(chain, *known, np.random.default_rng(seed))[1])
 
-        share = share_of_labels(learning, group, choice, alone, folds, log_prob)
+        share = share_of_labels(learning, group, choice, of_x, alone, folds, log_prob)
     if share == 0.0:
         choice, scale = alone, np.zeros(len(every))
 
     def learned(learning: Any) -> LearnedChain:
-        own = choice if share == 1.0 else alone
-        models: Any = fit_at_share(learning, group, choice, own, share)
+        models = learning.fit([group], [choice])
+        models = models if share == 1.0 else models.shrunk(share, single)
         return LearnedChain(order, models, choice, scale, data.cardinalities, share)
 
     chain = learned(learning)
@@ -334,30 +334,20 @@ def scale_of_labels(C: Array) -> Array:
     return np.asarray(np.sqrt(_PRIOR_VARIANCE / C))
 
 
-def fit_at_share(
-    learning: Any, group: RowGroup, choice: Indices, alone: Indices, share: float
-) -> Any:
-    """Fit a group at a share of the way from regressions without labels, see `share_of_labels`."""
-    linked = learning.fit([group], [choice]) if share > 0.0 else None
-    if share == 1.0:
-        return linked
-    single = learning.fit([replace(group, allowed=np.zeros_like(group.allowed))], [alone])
-    return single if linked is None else linked.shrunk(share, single)
-
-
 def share_of_labels(
     learning: LinearLearning,
     group: RowGroup,
     choice: Indices,
+    of_x: LinearLearning,
     alone: Indices,
     folds: Folds,
     log_prob: Callable[[LinearModels, Indices, int], Array],
 ) -> float:
     r"""Choose how far regressions go from not using labels to using them.
 
-    Coefficients of share s are :math:`(1 - s) w_0 + s w`, where :math:`w_0` uses no labels (the
-    choice `alone`). The share is that of the largest gain over :math:`s = 0` on rows held out, less
-    half its standard error; 0 if no share gains more than that.
+    Coefficients of share s are :math:`(1 - s) w_0 + s w`, where :math:`w_0` is learned `of_x`, by
+    the choice `alone`. The share is that of the largest gain over :math:`s = 0` on rows held out,
+    less half its standard error; 0 if no share gains more than that.
 
     Parameters
     ----------
@@ -369,8 +359,8 @@ def share_of_labels(
     numbers = np.unique(folds.of_row[folds.of_row >= 0])
     outside = [replace(group, rows=folds.rows_outside(fold)) for fold in numbers]
     linked = learning.fit(outside, [choice] * len(outside))
-    without = [replace(own, allowed=np.zeros_like(group.allowed)) for own in outside]
-    single = learning.fit(without, [alone] * len(outside))
+    without = [RowGroup(own.rows, own.targets) for own in outside]
+    single = of_x.fit(without, [alone] * len(outside))
     found = np.zeros((len(SHARES) + 1, data.n_rows))
     for k, fold in enumerate(numbers):
         rows, own = folds.rows_inside(fold), k * data.n_labels + group.targets
@@ -439,14 +429,18 @@ def proposals(
     return vectors.reshape(n_rows, n_proposals, codes.shape[1]), log_weight
 
 
-def with_expected_labels(of_x: Learning, choice: Indices) -> TrainingData:
-    """Return the data with the labels as further features, missing ones as expected from x."""
+def with_expected_labels(of_x: Learning, choice: Indices) -> tuple[TrainingData, Any]:
+    """Return the data with the labels as further features, missing ones as expected from x.
+
+    The regressions that expect them are returned, too.
+    """
     data = of_x.data
-    tables = of_x.fit([everything(data)], [choice]).log_prob(data.X)
+    models = of_x.fit([everything(data)], [choice])
+    tables = models.log_prob(data.X)
     prob = np.hstack([np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in tables])
     unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
     columns = label_columns(data.codes, data.cardinalities)
-    return replace(data, extra=np.where(unknown, prob, columns))
+    return replace(data, extra=np.where(unknown, prob, columns)), models
 
 
 def completed_by_chain(
@@ -475,14 +469,17 @@ def completed_by_chain(
     return part.known_targets() if known_targets else part
 
 
-def chain_by_dependence(data: TrainingData, seed: int, n_jobs: int | None) -> LearnedChain:
+def chain_by_dependence(
+    data: TrainingData, seed: int, n_jobs: int | None, chosen: LearnedChain | None = None
+) -> LearnedChain:
     """Learn a chain to draw missing labels from; its order is that of `order_by_dependence`.
 
     Penalties are those of the labels alone, chosen in few folds, and there is no step of EM.
     """
     learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
     order = order_by_dependence(mutual_information(data))
-    return learn_chain(learner, data, order, random_folds(data, 3, seed), DEFAULT_SCALES, em=False)
+    folds = random_folds(data, 3, seed)
+    return learn_chain(learner, data, order, folds, DEFAULT_SCALES, chosen=chosen, em=False)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.estimators import attribute
@@ -43,6 +44,7 @@ from colabel.models.label_graph import LabelGraph
 LEAVES, INDEPENDENT, TREE, POOL = range(len(PARTS))
 # of the tables of a tree's edges in all rows, several of which are in memory at once
 _MOST_CELLS = 1e8
+_HELD_OUT_TREES = 100  # of a forest that judges its own kind, where labels are missing
 
 
 class Learned(NamedTuple):
@@ -362,6 +364,17 @@ class JointForest(JointClassifier):
             self.weights_[used],
         )
 
+    def reusing(self, fitted: Self) -> Self:
+        """Return an unfitted copy for rows held out, by fewer trees where labels are missing.
+
+        It takes over what the chain of a fitted one has chosen, from which these are drawn.
+        """
+        model: Self = clone(self)
+        if hasattr(fitted, "_choices"):
+            model.set_params(n_estimators=min(self.n_estimators, _HELD_OUT_TREES))
+            model.__dict__["_chosen"] = fitted._choices
+        return model
+
     def _labelled(self, data: TrainingData) -> TrainingData:
         return data  # `fit_held_out` answers for all rows
 
@@ -374,7 +387,8 @@ class JointForest(JointClassifier):
             # rows whose features are missing too are completed from vectors of complete rows
             rows = RowVectors.of(data.codes, data.row_weights)
         else:
-            chain = chain_by_dependence(data, seed, self.n_jobs)
+            chain = chain_by_dependence(data, seed, self.n_jobs, self.__dict__.pop("_chosen", None))
+            self._choices = replace(chain, models=chain.models.take(np.empty(0, dtype=np.intp)))
             draws = posterior_draws(chain, X[partial], data.codes[partial], 10, seed)
             rows = RowVectors.drawn(data.codes, partial, draws)
         targets = TARGETS if self.target == "auto" else (self.target,)
