@@ -338,7 +338,7 @@ def share_of_labels(
     learning: LinearLearning,
     group: RowGroup,
     choice: Indices,
-    of_x: LinearLearning,
+    of_x: Learning,
     alone: Indices,
     folds: Folds,
     log_prob: Callable[[LinearModels, Indices, int], Array],
@@ -360,7 +360,7 @@ def share_of_labels(
     outside = [replace(group, rows=folds.rows_outside(fold)) for fold in numbers]
     linked = learning.fit(outside, [choice] * len(outside))
     without = [RowGroup(own.rows, own.targets) for own in outside]
-    single = of_x.fit(without, [alone] * len(outside))
+    single: Any = of_x.fit(without, [alone] * len(outside))
     found = np.zeros((len(SHARES) + 1, data.n_rows))
     for k, fold in enumerate(numbers):
         rows, own = folds.rows_inside(fold), k * data.n_labels + group.targets
