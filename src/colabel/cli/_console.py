@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, TextIO
 
@@ -22,6 +22,7 @@ from colabel.core.progress import columns, row_counter
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.status import Status
 
     from colabel.tables import Frame, ReadingOptions, TableModel, TableRequest
 
@@ -33,6 +34,8 @@ INTERRUPTED = 130
 
 _SHOWN = 20  # rows on a screen
 _CELLS = 30  # columns that are shown of a row
+# Control characters but newline and tab, as they are shown.
+_WRITTEN_OUT = {n: ascii(chr(n))[1:-1] for n in (*range(9), *range(11, 32), *range(127, 160))}
 
 
 class _Console(Console):
@@ -43,20 +46,12 @@ class _Console(Console):
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Any]:
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=_visible(segment.text))
+            shown = segment.text.translate(_WRITTEN_OUT)
+            yield segment if segment.control else segment._replace(text=shown)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
         _silence(sys.stderr if self.stderr else sys.stdout)
-
-
-def _visible(text: str) -> str:
-    return text if text.isprintable() else "".join(map(_written_out, text))
-
-
-def _written_out(character: str) -> str:
-    is_control = (ord(character) < 32 and character not in "\n\t") or 127 <= ord(character) < 160
-    return ascii(character)[1:-1] if is_control else character
 
 
 def _silence(stream: TextIO) -> None:
@@ -79,15 +74,10 @@ def stderr_is_terminal() -> bool:
     return messages().is_terminal
 
 
-@contextmanager
-def working(what: str, *, shown: bool) -> Iterator[None]:
+def working(what: str, *, shown: bool) -> AbstractContextManager[Status | None]:
     """Show on a terminal that work is going on, and at what."""
     console = messages()
-    if not (shown and console.is_terminal):
-        yield
-        return
-    with console.status(escape(what)):
-        yield
+    return console.status(escape(what)) if shown and console.is_terminal else nullcontext()
 
 
 def note(sentence: str) -> None:

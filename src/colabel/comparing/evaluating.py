@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 from colabel.comparing.held_out import HeldOut, Task, answer
 from colabel.comparing.result import MEASURES, plain
 from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
+from colabel.core.lazy import require
 from colabel.joint import Joint, label_dependence
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import joint_of, model_inside, title_of, unwrapped
@@ -87,9 +88,7 @@ class Evaluation:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the scores of the labels as a data frame (needs pandas)."""
-        from colabel.joint.base import require_pandas
-
-        require_pandas()
+        require("pandas", "A data frame")
         import pandas as pd
 
         return pd.DataFrame(self.labels).set_index("name")

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.lazy import require
 from colabel.core.numeric import as_bytes, first_occurrences, log_sum_exp
 from colabel.core.schema import SORTED, Between, Dims, Fields, check_that, stored
 from colabel.joint import Joint
-from colabel.joint.base import label_set_text, require_pandas
+from colabel.joint.base import label_set_text
 from colabel.joint.user_terms import codes_of_labels
 from colabel.labels import MISSING, LabelSpace
 
@@ -85,7 +86,7 @@ class LabelSets:
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one line per vector: row, rank, p-value, label values."""
-        require_pandas()
+        require("pandas", "A data frame")
         import pandas as pd
 
         rank = np.arange(len(self.rows)) - np.searchsorted(self.rows, self.rows) + 1
@@ -419,7 +420,7 @@ def conformal_sets(
     alpha = 1.0 - coverage + 1e-12
     cut = np.zeros(n_rows, dtype=bool)
     none = np.empty(0, dtype=np.intp)
-    found = [_Found(none, np.empty((0, space.n_labels), dtype=np.int32), np.empty(0))]
+    found = [(none, np.empty((0, space.n_labels), dtype=np.int32), np.empty(0))]
 
     def visit(rows: Indices, lists: list[Lists]) -> Flags:
         own = None if chance is None else chance[rows]
@@ -444,7 +445,12 @@ def conformal_sets(
         if not allow_empty:
             np.put_along_axis(wanted, order[:, :1], True, axis=1)
         wanted &= done[:, None]
-        found.append(_Found.of(rows, codes, values, wanted, order))
+        # of several lists, the first of equal vectors
+        place, rank = np.nonzero(np.take_along_axis(wanted, order, axis=1))
+        which = order[place, rank]
+        kept, flat = rows[place], codes[place, which]
+        first = first_occurrences(kept, flat)
+        found.append((kept[first], flat[first], values[place, which][first]))
         return ~done
 
     rule.grow(joints, visit)
@@ -453,25 +459,6 @@ def conformal_sets(
     return LabelSets(
         space, coverage, rows[order], codes[order], values[order], cut, rule.max_listed
     )
-
-
-class _Found(NamedTuple):
-    """Vectors of some rows, with their p-values: (m,), (m, d), (m,)."""
-
-    rows: Indices
-    codes: Codes
-    p_values: Array
-
-    @classmethod
-    def of(
-        cls, rows: Indices, codes: Codes, values: Array, wanted: Flags, order: Indices
-    ) -> _Found:
-        """Of vectors (n, m, d) with p-values (n, m) those that are wanted, in order, each once."""
-        place, rank = np.nonzero(np.take_along_axis(wanted, order, axis=1))
-        which = order[place, rank]
-        kept, flat = rows[place], codes[place, which]
-        first = first_occurrences(kept, flat)
-        return cls(kept[first], flat[first], values[place, which][first])
 
 
 def _candidates(joints: Sequence[Joint], lists: Sequence[Lists]) -> tuple[Codes, list[Array]]:

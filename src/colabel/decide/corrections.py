@@ -14,6 +14,7 @@ from scipy.special import expit, logit, logsumexp
 from scipy.stats import beta
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.lazy import require
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 
@@ -69,9 +70,8 @@ def evidence_of_labels(joint: Joint, codes: Codes, label: int, value: int) -> Ar
         Position of a label, and the code of another value.
     """
     n_labels = len(codes)
-    asked = np.tile(
-        codes, (2, n_labels + 1, 1)
-    )  # given and otherwise; without each label, with all
+    # given and otherwise; without each label, with all
+    asked = np.tile(codes, (2, n_labels + 1, 1))
     others = np.delete(np.arange(n_labels), label)
     asked[:, others, others] = MISSING
     asked[1, :, label] = value
@@ -265,9 +265,7 @@ class Audit:
         it is wrong, by how many nats the row's label vector would gain, and the `evidence` against
         it.
         """
-        from colabel.joint.base import require_pandas
-
-        require_pandas()
+        require("pandas", "A data frame")
         import pandas as pd
 
         return pd.DataFrame(self.listed(n))

@@ -351,7 +351,6 @@ class RiskMinimiser(Protocol):
 
     def risk(self, joint: Joint) -> Array:
         """Return the least expected loss, min_h E[loss(y, h)], of each row, (n,)."""
-        ...
 
 
 @stored("subset")

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.lazy import require
 from colabel.decide.decisions import DECISIONS, RiskMinimiser, resolve_decision
 from colabel.joint import Joint
-from colabel.joint.base import require_pandas
 from colabel.labels import MISSING, LabelSpace
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Questions:
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one line per row: the label to ask, its gain, the risk."""
-        require_pandas()
+        require("pandas", "A data frame")
         import pandas as pd
 
         gain = self.gain.max(axis=1, initial=0.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, Self, get_args
@@ -20,6 +20,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
+from colabel.core.lazy import require
 from colabel.core.parameters import check_integer
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
@@ -117,7 +118,7 @@ def label_set_text(codes: Sequence[int], space: LabelSpace) -> str:
 
 def marginals_frame(joint: Joint) -> pd.DataFrame:
     """Probability of each label alone: one row per row, one column per label or value."""
-    require_pandas()
+    require("pandas", "A data frame")
     import pandas as pd
 
     marginals = joint.marginals()
@@ -135,7 +136,7 @@ def marginals_frame(joint: Joint) -> pd.DataFrame:
 
 def top_k_frame(joint: Joint, k: int) -> pd.DataFrame:
     """The k most probable label vectors of each row: one line each, with its probability."""
-    require_pandas()
+    require("pandas", "A data frame")
     import pandas as pd
 
     labels, log_prob = joint.top_k(k)
@@ -146,16 +147,6 @@ def top_k_frame(joint: Joint, k: int) -> pd.DataFrame:
     frame = pd.DataFrame(flat, columns=list(joint.space.names), index=index)
     frame.insert(0, "probability", np.exp(log_prob).ravel())
     return frame
-
-
-def require_pandas() -> None:
-    """Raise an ImportError that says what to install, unless pandas is there."""
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "A data frame needs pandas, which is not installed: run pip install pandas."
-        ) from None
 
 
 def as_text(joint: Joint) -> str:
@@ -298,10 +289,19 @@ class Joint(ABC):
     index: Any = None
     # numbers in the vectors that are looked up, or listed, at once
     codes_at_once: ClassVar[int] = 1 << 23
+    # what a family's joints are made of, once it is checked
+    _set: Callable[..., None]
 
     def __init__(self, space: LabelSpace, n_rows: int) -> None:
         self.space = space
         self.n_rows = n_rows
+
+    @classmethod
+    def _unchecked(cls, *parts: Any) -> Self:
+        """Make a joint of what `_set` takes."""
+        joint = cls.__new__(cls)
+        joint._set(*parts)
+        return joint
 
     def _copy(self, **changes: Any) -> Self:
         """Return a joint like this one with other attributes; cached answers are dropped."""

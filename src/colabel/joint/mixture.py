@@ -14,7 +14,7 @@ from colabel.core.numeric import first_occurrences, log_sum_exp
 from colabel.joint.base import APPROXIMATE, Exactness, Joint, common
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.user_terms import require_possible
 from colabel.labels import MISSING
 from colabel.rules import CompiledRules
 
@@ -137,9 +137,7 @@ class Mixture(SumOfJoints):
 
     def _with(self, members: Sequence[Joint], log_weights: Array) -> Mixture:
         """Return a mixture that needs no check."""
-        joint = type(self).__new__(type(self))
-        joint._set(members, log_weights)
-        return joint
+        return self._unchecked(members, log_weights)
 
     @property
     def weights(self) -> Array:
@@ -265,9 +263,7 @@ class Mixture(SumOfJoints):
         top = np.where(np.isneginf(self.log_weights), -np.inf, likelihood).max(axis=1)
         top[np.isneginf(top)] = 0.0
         log_weights = self.log_weights + (likelihood - top[:, None])
-        impossible = np.flatnonzero(np.isneginf(log_weights).all(axis=1))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, np.isneginf(log_weights).all(axis=1))
         # a member that excludes a row's evidence has weight zero there: do not condition it
         members = [
             member.given_codes(

@@ -15,7 +15,7 @@ from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.elimination import ROOT, eliminate
 from colabel.joint.field import PairwiseField
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.user_terms import fill_impossible, impossible_evidence
+from colabel.joint.user_terms import fill_impossible, require_possible
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
@@ -178,10 +178,6 @@ class Obeying(Joint):
         self._candidates, self.exact, self.how = candidates, exact, how
         self._best = np.empty((0, 0, 0), dtype=np.int32), np.empty((0, 0))
 
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors found."""
-        return self.top_k_codes(1)[0][:, 0]
-
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         k = self._at_most_all(k)
@@ -228,9 +224,7 @@ class Obeying(Joint):
     def given_codes(self, evidence: Codes) -> Joint:
         """Return the joint given the known entries of evidence (n, d)."""
         joint, mass = self.base.given_codes(evidence)._obeying(self.rules)
-        impossible = np.flatnonzero(np.isneginf(mass))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, np.isneginf(mass))
         return joint
 
     def rows(self, index: Rows) -> Obeying:

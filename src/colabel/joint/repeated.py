@@ -10,7 +10,7 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint.base import Joint, Listed
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.user_terms import require_possible
 from colabel.labels import MISSING
 from colabel.rules import CompiledRules
 
@@ -134,9 +134,7 @@ class Repeated(Joint):
         distinct, of_row = np.unique(keyed, axis=0, return_inverse=True)
         of_shared, known = distinct[:, 0], distinct[:, 1:].astype(np.int32)
         possible = Repeated(self.shared, of_shared).log_prob_codes(known) > -np.inf
-        if not possible.all():
-            impossible = np.flatnonzero(~possible[of_row.ravel()])
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, ~possible[of_row.ravel()])
         return Repeated(self.shared.rows(of_shared).given_codes(known), of_row.ravel())
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:

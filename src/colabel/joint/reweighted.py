@@ -13,7 +13,7 @@ from colabel.core.numeric import first_occurrences
 from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.mixture import SumOfJoints
-from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.user_terms import require_possible
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING
 from colabel.rules import CompiledRules
@@ -95,13 +95,6 @@ class Reweighted(SumOfJoints):
             self._log_norm = np.logaddexp(listed.log_total, scale + np.log(outside))
         self.exact = base.exact
         self.how = f"A list of label vectors with weights of their own; all others: {base.how}"
-
-    def _with(
-        self, base: Joint, listed: VectorList, covered: VectorList, scale: Array, bound: Array
-    ) -> Reweighted:
-        joint = Reweighted.__new__(Reweighted)
-        joint._set(base, listed, covered, scale, bound)
-        return joint
 
     # Sums
 
@@ -235,14 +228,12 @@ class Reweighted(SumOfJoints):
         of_base = self.base.log_prob_codes(evidence)
         possible = of_base > -np.inf
         listed = self.listed.agreeing(evidence)
-        impossible = np.flatnonzero(~possible & np.isneginf(listed.log_total))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, ~possible & np.isneginf(listed.log_total))
         # a base that excludes a row's evidence has weight zero there: do not condition it
         spared = np.where(possible[:, None], evidence, MISSING).astype(np.int32)
         base = self.base.given_codes(spared)
-        covered = _covered(base, listed)
-        joint = self._with(base, listed, covered, self.log_scale + of_base, np.zeros(self.n_rows))
+        covered, scale = _covered(base, listed), self.log_scale + of_base
+        joint = self._unchecked(base, listed, covered, scale, np.zeros(self.n_rows))
         if "sums" not in self.base.exact:
             joint.exact = APPROXIMATE
         return joint
@@ -253,7 +244,7 @@ class Reweighted(SumOfJoints):
         # P_0 of what obeys has grown by as much as the rules took away
         bound = np.minimum(self._bound - np.where(np.isneginf(mass), 0.0, mass), 0.0)
         covered = _covered(base, listed)
-        joint = self._with(base, listed, covered, self.log_scale + mass, bound)
+        joint = self._unchecked(base, listed, covered, self.log_scale + mass, bound)
         total = np.minimum(joint._log_norm - self._log_norm, 0.0)
         if "sums" not in self.base.exact:
             joint.exact = APPROXIMATE
@@ -261,7 +252,7 @@ class Reweighted(SumOfJoints):
 
     def rows(self, index: Rows) -> Reweighted:
         """Return the joint of some of the rows."""
-        joint = self._with(
+        joint = self._unchecked(
             self.base.rows(index),
             self.listed.rows(index),
             self._covered.rows(index),

@@ -16,7 +16,7 @@ from colabel.joint._long_sums import is_far, long_sum, rounded
 from colabel.joint.base import EXACT, Exactness, Joint
 from colabel.joint.elimination import ROOT, Elimination
 from colabel.joint.sizes import SizeMarginals, forest_sizes
-from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.user_terms import require_possible
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 
@@ -125,9 +125,7 @@ class Tree(Joint):
 
     def _with(self, log_tables: Sequence[Array]) -> Self:
         """Return the same tree with tables (n, P_i, K_i) that need no check."""
-        joint = type(self).__new__(type(self))
-        joint._set(self.space, self._forest, log_tables)
-        return joint
+        return self._unchecked(self.space, self._forest, log_tables)
 
     @property
     def _tables(self) -> Sequence[Array]:
@@ -217,9 +215,7 @@ class Tree(Joint):
     def given_codes(self, evidence: Codes) -> Self:
         """Return the joint given the known entries of evidence (n, d)."""
         tables, log_evidence = self._conditioned(evidence)
-        impossible = np.flatnonzero(np.isneginf(log_evidence))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, np.isneginf(log_evidence))
         return self._with([(t if t.ndim > 2 else t[:, None]).transpose(2, 1, 0) for t in tables])
 
     def rows(self, index: Rows) -> Self:
@@ -299,10 +295,9 @@ class Independent(Tree):
         rows = np.arange(self.n_rows)
         each = [table[rows, code] for table, code in zip(self.log_tables, evidence.T, strict=True)]
         impossible = (evidence != MISSING) & np.isneginf(each).T
-        if impossible.any():
-            # independence tells exactly which of the labels are at fault
-            blamed = np.where(impossible, evidence, MISSING).astype(np.int32)
-            raise impossible_evidence(self.space, blamed, np.flatnonzero(impossible.any(axis=1)))
+        # independence tells exactly which of the labels are at fault
+        blamed = np.where(impossible, evidence, MISSING).astype(np.int32)
+        require_possible(self.space, blamed, impossible.any(axis=1))
         return super().given_codes(evidence)
 
 

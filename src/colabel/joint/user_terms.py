@@ -70,10 +70,11 @@ class ImpossibleEvidenceError(ValueError):
     example: str
 
 
-def impossible_evidence(
-    space: LabelSpace, evidence: Codes, rows: Indices
-) -> ImpossibleEvidenceError:
-    """Return the error for evidence (n, d) that has probability zero in `rows`."""
+def require_possible(space: LabelSpace, evidence: Codes, impossible: Flags) -> None:
+    """Raise an error if evidence (n, d) has probability zero in some rows, `impossible` (n,)."""
+    rows = np.flatnonzero(impossible)
+    if not rows.size:
+        return
     fixed = np.flatnonzero((evidence[rows] != MISSING).any(axis=0))
     labels = ", ".join(repr(space.names[i]) for i in fixed)
     shown = ", ".join(map(str, rows[:_SHOWN])) + (", ..." if len(rows) > _SHOWN else "")
@@ -88,7 +89,7 @@ def impossible_evidence(
         "labels unknown in those rows."
     )
     error.rows, error.example = rows, example
-    return error
+    raise error
 
 
 def _as_table(Y: Any, n_labels: int) -> tuple[Any, bool]:
@@ -133,9 +134,7 @@ def contradictions(old: Codes, new: Codes) -> Flags:
 
 def merged_evidence(space: LabelSpace, old: Codes, new: Codes) -> Codes:
     """Return the union of old and new evidence (n, d); raise an error if they contradict."""
-    clash = np.flatnonzero(contradictions(old, new))
-    if clash.size:
-        raise impossible_evidence(space, new, clash)
+    require_possible(space, new, contradictions(old, new))
     return np.where(new == MISSING, old, new).astype(np.int32)
 
 

@@ -215,10 +215,8 @@ def clearly_better(one: Array, other: Array, errors: float = 1.0) -> bool:
 
 def total_variance(rows: Any) -> float:
     """Sum of the variances of all columns of rows (n, p); one where none varies."""
-    if is_sparse(rows):
-        squares = float(rows.multiply(rows).sum()) / max(1, rows.shape[0])
-    else:
-        squares = float(np.einsum("np,np->", rows, rows)) / max(1, rows.shape[0])
+    total = rows.multiply(rows).sum() if is_sparse(rows) else np.einsum("np,np->", rows, rows)
+    squares = float(total) / max(1, rows.shape[0])
     mean = np.asarray(rows.mean(axis=0)).ravel()
     variance = squares - float(mean @ mean)
     return variance if variance > 1e-12 * squares else 1.0

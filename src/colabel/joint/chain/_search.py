@@ -379,12 +379,10 @@ class ChainSearch(Protocol):
     @property
     def exact(self) -> bool:
         """Whether the vectors found are the most probable ones."""
-        ...
 
     @property
     def how(self) -> str:
         """One sentence for `Joint.how`."""
-        ...
 
     def candidates(self, links: Links, known: Codes, k: int) -> Candidates:
         """Return the best vectors of each row.
@@ -396,7 +394,6 @@ class ChainSearch(Protocol):
         k : int
             A search that is not exact may find fewer.
         """
-        ...
 
 
 @stored("beam-search")
@@ -426,10 +423,7 @@ class BeamSearch:
         return f"Modes by beam search of width {self.width}."
 
     def candidates(self, links: Links, known: Codes, k: int) -> Candidates:
-        width = max(self.width, k)
-        rows = np.arange(links.n_rows)
-        chunks = grown.chunks_of(links, rows, width)
-        beams = [_beam(links, known, part, width) for part in chunks]
+        beams = _beams(links, known, np.arange(links.n_rows), [max(self.width, k)])
         return _uncut(links, grown.joined([grown.nothing(known.shape[1]), *beams]))
 
 
@@ -514,7 +508,8 @@ class BranchAndBound:
                 stack.append(prefixes.grow(table, (table >= least) & (table > -np.inf)))
         cut = visited > self.max_prefixes
         if cut.any():
-            beams = _beams(links, known, np.flatnonzero(cut), max(k, self.beam_width))
+            # a beam may drop the prefix that greedy search follows: it is not sure to do better
+            beams = _beams(links, known, np.flatnonzero(cut), [1, max(k, self.beam_width)])
             best = _best(grown.joined([best, *beams]), n_rows, k)
         if self.warns and cut.any():
             warnings.warn(
@@ -527,12 +522,9 @@ class BranchAndBound:
         return best, cut
 
 
-def _beams(links: Links, known: Codes, rows: Indices, widest: int) -> Iterator[Prefixes]:
-    """Yield what a wide beam and a greedy search find in some of the rows.
-
-    A beam may drop the prefix that greedy search follows, so it is not sure to do better.
-    """
-    for width in (1, widest):
+def _beams(links: Links, known: Codes, rows: Indices, widths: list[int]) -> Iterator[Prefixes]:
+    """Yield what beams of some widths, 1 being greedy search, find in some of the rows."""
+    for width in widths:
         for part in grown.chunks_of(links, rows, width):
             yield _beam(links, known, part, width)
 

@@ -20,7 +20,7 @@ from colabel.joint.chain._search import BranchAndBound, ChainSearch, above, as_s
 from colabel.joint.chain.links import Links, PrunedLinks
 from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.user_terms import fill_impossible, impossible_evidence
+from colabel.joint.user_terms import fill_impossible, require_possible
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
@@ -165,9 +165,7 @@ class Chain(Joint):
 
     def _with(self, links: Links, known: Codes) -> Chain:
         """Return the chain of other rows or with other evidence."""
-        joint = type(self).__new__(type(self))
-        joint._set(self.space, self.order, links, self.inference, self._effort, known)
-        return joint
+        return self._unchecked(self.space, self.order, links, self.inference, self._effort, known)
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first.
@@ -315,9 +313,7 @@ class Chain(Joint):
         known = np.where(asked == MISSING, self._known, asked).astype(np.int32)
         contradicts = ((self._known != MISSING) & (known != self._known)).any(axis=1)
         joint = self._with(self.links, known)
-        impossible = np.flatnonzero(contradicts | np.isneginf(joint._evidence_mass()))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, contradicts | np.isneginf(joint._evidence_mass()))
         return joint
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:

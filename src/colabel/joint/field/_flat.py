@@ -149,9 +149,9 @@ def _breadth_first(field: FieldTables) -> Indices:
     return np.array(order, dtype=np.intp)
 
 
-def row_blocks(field: FieldTables, n_jobs: int | None, extra: int = 0) -> list[slice]:
-    """Cut the rows into blocks for threads; each row needs `extra` numbers besides its tables."""
-    width = sum(table[0].size for table in field.tables) + extra
+def row_blocks(field: FieldTables, n_jobs: int | None) -> list[slice]:
+    """Cut the rows into blocks for threads."""
+    width = sum(table[0].size for table in field.tables)
     n_blocks = max(n_threads(n_jobs) * _BLOCKS_PER_THREAD, field.n_rows * width // _BLOCK_NUMBERS)
     cuts = np.linspace(0, field.n_rows, max(1, min(field.n_rows, n_blocks)) + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in pairwise(cuts)]
@@ -162,14 +162,13 @@ def by_blocks(
     wires: Wires,
     work: Callable[[FlatField, slice], Result],
     n_jobs: int | None,
-    extra: int = 0,
 ) -> list[Result]:
     """Do work on blocks of rows, in threads; each call gets its block and the rows in it."""
 
     def done(block: slice) -> Result:
         return work(flat_field(field.rows(block), wires), block)
 
-    return map_threads(done, row_blocks(field, n_jobs, extra), n_jobs, lambda: None)
+    return map_threads(done, row_blocks(field, n_jobs), n_jobs, lambda: None)
 
 
 def joined(parts: Sequence[tuple[Any, ...]]) -> list[Any]:

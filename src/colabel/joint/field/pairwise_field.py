@@ -18,7 +18,7 @@ from colabel.joint.elimination import Elimination, eliminate, eliminate_listed, 
 from colabel.joint.field import engine as engines
 from colabel.joint.field.approximate import BeliefPropagation, GibbsField
 from colabel.joint.field.tables import FieldTables, checked_field, checked_start
-from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.user_terms import require_possible
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 
@@ -251,9 +251,7 @@ class PairwiseField(Joint):
         like: Sequence[tuple[Indices, engines.FieldEngine]] = (),
     ) -> PairwiseField:
         """Return a field answered the same way, from tables that need no check."""
-        joint = PairwiseField.__new__(PairwiseField)
-        joint._set(self.space, field, self._options, row_keys, start, like)
-        return joint
+        return PairwiseField._unchecked(self.space, field, self._options, row_keys, start, like)
 
     # What and how
 
@@ -356,11 +354,9 @@ class PairwiseField(Joint):
         log_partition = self.log_partition()
         partial = (codes == MISSING).any(axis=1)
         log_prob = np.empty(self.n_rows)
-        if not partial.all():
-            whole = np.flatnonzero(~partial)
-            log_prob[whole] = self.log_prob_at(whole, codes[whole])
-        if partial.any():
-            rows = np.flatnonzero(partial)
+        whole, rows = np.flatnonzero(~partial), np.flatnonzero(partial)
+        log_prob[whole] = self.log_prob_at(whole, codes[whole])
+        if rows.size:
             field = self._field.rows(rows).conditioned(codes[rows])
             # The scores of vectors that agree are unchanged, so this is their share of Z. An
             # estimate of a share may come out above one.
@@ -409,9 +405,7 @@ class PairwiseField(Joint):
         start = np.where(evidence == MISSING, self._start, evidence).astype(np.int32)
         joint = self._with(self._field.conditioned(evidence), self._row_keys, start)
         if self._field.has_zeros:
-            impossible = np.flatnonzero(np.isneginf(joint._log_partition))
-            if impossible.size:
-                raise impossible_evidence(self.space, evidence, impossible)
+            require_possible(self.space, evidence, np.isneginf(joint._log_partition))
         return joint
 
     def rows(self, index: Rows) -> PairwiseField:
@@ -462,10 +456,9 @@ class PairwiseField(Joint):
         """Return a field with other factors, and perhaps more variables, by the cheapest engine."""
         order = sorted(tables)
         field = FieldTables(tuple(unary), tuple(order), tuple(tables[edge] for edge in order))
-        joint = PairwiseField.__new__(PairwiseField)
         options = replace(self._options, engine="auto", memory=memory)
-        joint._set(space, field, options, self._row_keys, checked_start(field, None))
-        return joint
+        start = checked_start(field, None)
+        return PairwiseField._unchecked(space, field, options, self._row_keys, start)
 
     def log_share_of(self, whole: PairwiseField) -> Array:
         """Return log Z less that of another field of the same rows, shape (n,)."""

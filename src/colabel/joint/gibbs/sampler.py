@@ -45,23 +45,19 @@ class Conditionals(Protocol):
     @property
     def cardinalities(self) -> tuple[int, ...]:
         """Number of values of each label."""
-        ...
 
     @property
     def n_rows(self) -> int:
         """Number of rows n."""
-        ...
 
     def log_prob(self, labels: Codes, i: int) -> Array:
         """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for m label vectors (m, n, d) per row.
 
         The entry of label i itself must not matter.
         """
-        ...
 
     def rows(self, index: Rows) -> Conditionals:
         """Return the conditionals of some of the rows."""
-        ...
 
 
 class Compiled(NamedTuple):

@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +23,7 @@ from colabel.core.numeric import as_bytes, bin_sums
 from colabel.core.threads import map_threads
 from colabel.joint.base import EXACT, Exactness, Joint, Listed
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.user_terms import fill_impossible, impossible_evidence, merged_evidence
+from colabel.joint.user_terms import fill_impossible, merged_evidence, require_possible
 from colabel.labels import MISSING, LabelSpace, all_vectors
 from colabel.rules import CompiledRules
 
@@ -276,13 +276,6 @@ class VectorList(Joint):
         ends, entries = np.arange(n_rows + 1) * size, np.arange(n_rows * size)
         return cls.of_lists(space, vectors, ends, entries, weights.T.ravel())
 
-    @classmethod
-    def _unchecked(cls, *parts: Any) -> Self:
-        """Make a joint of what `_set` takes."""
-        joint = cls.__new__(cls)
-        joint._set(*parts)
-        return joint
-
     def _set_checked(
         self,
         space: LabelSpace,
@@ -382,11 +375,9 @@ class VectorList(Joint):
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         log_prob = np.full(self.n_rows, -np.inf)
         partial = (codes == MISSING).any(axis=1)
-        if not partial.all():
-            whole = np.flatnonzero(~partial)
-            log_prob[whole] = self._log_prob_of_vectors(whole, codes[whole])
-        if partial.any():
-            rows = np.flatnonzero(partial)
+        whole, rows = np.flatnonzero(~partial), np.flatnonzero(partial)
+        log_prob[whole] = self._log_prob_of_vectors(whole, codes[whole])
+        if rows.size:
             some = self.rows(rows)
             agree = some._agrees(codes[rows])
             left = kept_entries(agree, some.indptr)
@@ -465,9 +456,7 @@ class VectorList(Joint):
     def given_codes(self, evidence: Codes) -> VectorList:
         """Return the joint given the known entries of evidence (n, d)."""
         joint = self.agreeing(evidence)
-        impossible = np.flatnonzero(np.isneginf(joint.log_total))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, np.isneginf(joint.log_total))
         return joint
 
     def agreeing(self, evidence: Codes) -> VectorList:
@@ -664,9 +653,7 @@ class ListsByChunks(Joint):
     def given_codes(self, evidence: Codes) -> Self:
         """Return the joint given the known entries of evidence (n, d)."""
         joint = self._copy(_evidence=merged_evidence(self.space, self._evidence, evidence))
-        impossible = np.flatnonzero(np.isneginf(joint.log_partition()))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
+        require_possible(self.space, evidence, np.isneginf(joint.log_partition()))
         return joint
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
