@@ -8,11 +8,11 @@ known. The figures are the joint log-loss in nats per row, exact match, and CPU 
 Dense features are standardised on the training rows.
 
 `python -m benchmarks.missing run FILE [--jobs 8] [--deadline 500] [--longest 300]
-[--sets emotions ...] [--shares 0.5 ...] [--folds 5] [--models CTBN ...]` measures each cell in a
-process of its own, adds a line to FILE as soon as one ends, and goes on where it stopped. It reads
-the data sets as arrays from the folder of FILE, or else writes them there (`python -m
-benchmarks.missing arrays FILE` does nothing else): a machine that has these needs no reader of
-tables.
+[--sets emotions ...] [--shares 0.5 ...] [--folds 0 1 ...] [--models CTBN ...]` measures each set,
+model and fold in a process of its own, adds a line to FILE for each share as soon as it ends, and
+goes on where it stopped. It reads the data sets as arrays from the folder of FILE, or else writes
+them there (`python -m benchmarks.missing arrays FILE` does nothing else): a machine that has these
+needs no reader of tables.
 `python -m benchmarks.missing table FILE` prints the tables of BENCHMARKS.md, and writes all figures
 to docs/results/missing_labels.md.
 """
@@ -31,7 +31,6 @@ from contextlib import suppress
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -130,9 +129,9 @@ def arrays(folder: Path, name: str, data_home: Path) -> Any:
     return np.load(file)
 
 
-def cell(folder: Path, set: str, share: float, model: str, fold: int, most: int) -> dict[str, Any]:
-    """Fit a model in all ways: what each says of the test rows, and how `known` compares."""
-    data = arrays(folder, set, folder)
+def cells(file: Path, set: str, model: str, fold: int, most: int, shares: list[float]) -> None:
+    """Measure a model at some shares; add a line to a file for each."""
+    data = arrays(file.parent, set, file.parent)
     X, Y = data["X"], data["Y"]
     train, test = data[f"train{fold}"][:most], data[f"test{fold}"][:most]
     Y = Y[:, np.ptp(Y[train], axis=0) > 0]
@@ -140,16 +139,40 @@ def cell(folder: Path, set: str, share: float, model: str, fold: int, most: int)
     if not data["sparse"]:
         scaler = StandardScaler().fit(inside)
         inside, outside = scaler.transform(inside), scaler.transform(outside)
-    gone = np.random.default_rng(fold).random(Y[train].shape) < share
-    partial = np.where(gone, np.nan, Y[train])
+    is_warm = False
+    for share in shares:
+        gone = np.random.default_rng(fold).random(Y[train].shape) < share
+        partial = np.where(gone, np.nan, Y[train])
+        if not is_warm:  # compiled loops are loaded before seconds are counted
+            with suppress(ValueError):
+                for labels in (partial, Y[train]):
+                    asked(fitted(model, inside[:60], labels[:60]), outside[:9], Y[test][:9])
+        is_warm = True
+        found = cell(model, share, inside, Y[train], gone, outside, Y[test])
+        line = {"set": set, "share": share, "model": model, "fold": fold, "most": most, **found}
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+
+def fitted(model: str, X: Array, Y: Array) -> Any:
+    """Return a model or a peer by its defaults, fitted."""
+    fresh: Any = PerLabel(model) if model in PEERS else getattr(colabel, model)(random_state=0)
+    return fresh.fit(X, Y)
+
+
+def cell(
+    model: str, share: float, X: Array, Y: Array, gone: Any, X_test: Array, Y_test: Array
+) -> dict[str, Any]:
+    """Fit a model in all ways: what each says of the test rows, and how `known` compares."""
+    partial = np.where(gone, np.nan, Y)
     whole = ~gone.any(axis=1)
-    alone = colabel.BinaryRelevance(random_state=0).fit(inside, partial)
+    alone = colabel.BinaryRelevance(random_state=0).fit(X, partial)
     ways = {
-        "known": (inside, partial),
-        "(a) rows": (inside[whole], Y[train][whole]),
-        "(b) as 0": (inside, np.nan_to_num(partial)),
-        "(d) filled in": (inside, np.where(gone, alone.predict(inside), partial)),
-        "complete": (inside, Y[train]),
+        "known": (X, partial),
+        "(a) rows": (X[whole], Y[whole]),
+        "(b) as 0": (X, np.nan_to_num(partial)),
+        "(d) filled in": (X, np.where(gone, alone.predict(X), partial)),
+        "complete": (X, Y),
     }
     if model in PEERS:
         ways = {"known": ways["known"]}
@@ -157,19 +180,11 @@ def cell(folder: Path, set: str, share: float, model: str, fold: int, most: int)
         ways.pop("complete", None)  # the same for all shares
     if model == "JointStack":  # which is dear
         del ways["(d) filled in"]
-
-    def fitted(features: Array, labels: Array) -> Any:
-        fresh: Any = PerLabel(model) if model in PEERS else getattr(colabel, model)(random_state=0)
-        return fresh.fit(features, labels)
-
-    with suppress(ValueError):  # compiled loops are loaded before seconds are counted
-        asked(fitted(inside[:60], partial[:60]), outside[:9], Y[test][:9])
-        asked(fitted(inside[:60], Y[train][:60]), outside[:9], Y[test][:9])
     result: dict[str, Any] = {}
     losses: dict[str, Array] = {}
 
     def record(way: str, model: Any, seconds: float, base: str) -> None:
-        loss, right = asked(model, outside, Y[test])
+        loss, right = asked(model, X_test, Y_test)
         losses[way] = loss
         lead = loss - losses.get(base, np.nan)
         result[way] = {
@@ -186,58 +201,54 @@ def cell(folder: Path, set: str, share: float, model: str, fold: int, most: int)
             continue
         start = time.process_time()
         try:
-            found = fitted(features, labels)
+            found = fitted(model, features, labels)
             record(way, found, time.process_time() - start, "known")
         except ValueError as error:  # too few rows are left
             result[way] = str(error)
     record("(c) BR", alone, 0.0, "known")
     if "complete" in losses:
-        whole_alone = colabel.BinaryRelevance(random_state=0).fit(inside, Y[train])
+        whole_alone = colabel.BinaryRelevance(random_state=0).fit(X, Y)
         record("complete BR", whole_alone, 0.0, "complete")
     return result
 
 
 def run(given: Any) -> None:
-    """Measure the cells that a file does not have, each in a process of its own."""
-    folder = given.file.resolve().parent
+    """Measure the cells that a file does not have: a process for a set, model and fold."""
+    file = given.file.resolve()
     for name in given.sets:
-        arrays(folder, name, given.data)
-    axes = product(range(given.folds), given.shares, given.sets, given.models)
-    cells = [
-        {"set": name, "share": share, "model": model, "fold": fold, "most": given.most}
-        for fold, share, name, model in axes
-    ]
-    done = finished(given.file)
-    todo = [cell for cell in cells if not any(cell.items() <= line.items() for line in done)]
+        arrays(file.parent, name, given.data)
+    done = finished(file)
+    todo = []
+    for fold, name, model in product(given.folds, given.sets, given.models):
+        one = {"set": name, "model": model, "fold": fold, "most": given.most}
+        ended = [line["share"] for line in done if one.items() <= line.items()]
+        shares = [share for share in given.shares if share not in ended]
+        todo += [{**one, "shares": shares}] if shares else []
     last = time.monotonic() + given.deadline
     threads = dict.fromkeys(("OMP", "NUMBA", "OPENBLAS", "MKL"), "1")
     environment = {**os.environ, **{f"{name}_NUM_THREADS": n for name, n in threads.items()}}
-    writing = Lock()
 
-    def measured(cell: dict[str, Any]) -> None:
-        if time.monotonic() > last:
+    def measured(one: dict[str, Any]) -> None:
+        left = last - time.monotonic()
+        if left < 0:
             return
-        told = json.dumps({**cell, "folder": str(folder)})
-        command = [sys.executable, "-m", "benchmarks.missing", "cell", told]
+        command = [sys.executable, "-m", "benchmarks.missing", "cells", str(file)]
+        command += ["--told", json.dumps(one)]
+        limit = min(given.longest, left)
         try:
-            answer = subprocess.run(
+            subprocess.run(
                 command,
                 cwd=ROOT,
                 env=environment,
                 capture_output=True,
                 text=True,
-                check=False,
-                timeout=given.longest,
+                check=True,
+                timeout=None if limit == np.inf else limit,
             )
         except subprocess.TimeoutExpired:
-            print(f"{cell}: not ended in {given.longest:.0f} s", file=sys.stderr, flush=True)
-            return
-        if answer.returncode:
-            print(f"{cell}: {answer.stderr}", file=sys.stderr, flush=True)
-            return
-        line = json.dumps({**cell, **json.loads(answer.stdout.splitlines()[-1])})
-        with writing, given.file.open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+            print(f"{one}: not ended in {limit:.0f} s", file=sys.stderr, flush=True)
+        except subprocess.CalledProcessError as error:
+            print(f"{one}: {error.stderr}", file=sys.stderr, flush=True)
 
     with ThreadPoolExecutor(given.jobs) as workers:
         for _ in workers.map(measured, todo):
@@ -362,24 +373,26 @@ def _compact(groups: dict[Any, Any], measure: str) -> str:
 def main() -> None:
     """Measure cells, or print tables."""
     options = parser(__doc__)
-    options.add_argument("what", choices=["run", "arrays", "table", "cell"])
-    options.add_argument("file", type=Path, help="of results; for `cell` its arguments as JSON")
+    options.add_argument("what", choices=["run", "arrays", "table", "cells"])
+    options.add_argument("file", type=Path, help="of results")
+    options.add_argument("--told", type=json.loads, help="of `cells`: what to measure, as JSON")
     options.add_argument("--sets", nargs="+", default=list(SETS))
     options.add_argument("--shares", nargs="+", type=float, default=[0.5, 0.2, 0.8])
-    options.add_argument("--folds", type=int, default=N_FOLDS)
+    options.add_argument("--folds", nargs="+", type=int, default=list(range(N_FOLDS)))
     options.add_argument("--most", type=int, default=500, help="training rows at most")
     options.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    options.add_argument("--longest", type=float, help="seconds after which a cell is given up")
-    options.add_argument("--deadline", type=float, default=np.inf, help="seconds to start cells in")
+    options.add_argument(
+        "--longest", type=float, default=np.inf, help="seconds of a process, at most"
+    )
+    options.add_argument("--deadline", type=float, default=np.inf, help="seconds of all, at most")
     peers = [name for name in PEERS if find_spec(name.lower())]
     options.add_argument("--models", nargs="+", default=[*peers, *MODELS])
     given = options.parse_args()
     warnings.simplefilter("ignore")
     if given.what == "table":
         table(given.file)
-    elif given.what == "cell":
-        told = json.loads(str(given.file))
-        print(json.dumps(cell(Path(told.pop("folder")), **told)))
+    elif given.what == "cells":
+        cells(given.file, **given.told)
     elif given.what == "arrays":
         for name in given.sets:
             arrays(given.file.resolve().parent, name, given.data)
