@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from colabel.learn.glm import device, fused
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
 
 T, N = 3, 1500  # rows of one program, and then some
 

@@ -303,7 +303,9 @@ class GibbsField(Approximate):
         for i, size in enumerate(self._field.cardinalities):
             own = run.smooth[:, column_owner(self._field.cardinalities) == i]
             tables.append(np.hstack([1.0 - own, own]) if size == 2 else own)
-        log_partition = self._field.score(mode[:, 0]) - run.log_prob[:, 0]
+        log_partition = self._field.score(mode[:, 0])
+        possible = log_partition > -np.inf
+        log_partition[possible] -= run.log_prob[possible, 0]
         return FieldSums(log_partition + self._offset, tables)
 
     @cached_property
