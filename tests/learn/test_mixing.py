@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -52,16 +54,22 @@ def lists(seed, n=40):
     return rng, indptr, features, indptr[:-1] + rng.integers(0, lengths)
 
 
+@pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_exponents_maximise_the_penalised_likelihood(seed):
+def test_exponents_maximise_the_penalised_likelihood(seed, several):
+    """Of a true vector in each list, or several that may be."""
     rng, indptr, features, truth = lists(seed)
     weight, prior = rng.uniform(0.1, 2, len(truth)), np.array([0.5, 0.2, 0.0])
+    if several:
+        others = np.flatnonzero(rng.random(len(features)) < 0.3)
+        truth = np.union1d(truth, others)
 
     def slow(coef):
         total = 0.5 * 0.7 * ((coef - prior) ** 2).sum()
-        for r, t in enumerate(truth):
-            scores = features[indptr[r] : indptr[r + 1]] @ coef
-            total -= weight[r] * (features[t] @ coef - np.log(np.exp(scores).sum()))
+        for r, (start, end) in enumerate(itertools.pairwise(indptr)):
+            scores = np.exp(features[start:end] @ coef)
+            true = [t - start for t in truth if start <= t < end]
+            total -= weight[r] * np.log(scores[true].sum() / scores.sum())
         return total
 
     found = pool_coefficients(features, indptr, truth, prior, weight, penalty=0.7)

@@ -22,7 +22,7 @@ from colabel.core.progress import check_deadline
 from colabel.core.schema import CODES, Between, Distribution, stored
 from colabel.joint import Independent, Joint, Mixture, Reweighted, VectorList
 from colabel.joint.repeated import Repeated
-from colabel.joint.vectors.vector_list import row_log_sum, row_max
+from colabel.joint.vectors.vector_list import entries_of_rows, row_log_sum, row_max
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 
@@ -111,10 +111,13 @@ def pool_coefficients(
 
     .. math::
         Q(y \mid x) \propto e^{a^\top f(x, y)}, \quad y \in L(x) \qquad
-        \max_a \sum_r s_r \log Q(y_r \mid x_r) - \tfrac{\lambda}{2} \lVert a - a_0 \rVert^2
+        \max_a \sum_r s_r \log \sum_{y \in T_r} Q(y \mid x_r)
+        - \tfrac{\lambda}{2} \lVert a - a_0 \rVert^2
 
-    With the members' log-probabilities as features this is the logarithmic opinion pool
-    ``prod_m P_m(y | x)^{a_m}``, normalised over the list: a concave problem of a few numbers.
+    where :math:`T_r` is the true vector, or of a row that lacks labels all that agree with the
+    others. With the members' log-probabilities as features this is the logarithmic opinion pool
+    ``prod_m P_m(y | x)^{a_m}``, normalised over the list: a problem of a few numbers, and a concave
+    one where no labels are missing.
 
     Parameters
     ----------
@@ -122,8 +125,8 @@ def pool_coefficients(
         Of the listed vectors, lists end to end.
     indptr : (n + 1,)
         List r has the entries ``indptr[r]`` to ``indptr[r + 1]``, at least one.
-    truth : (n,)
-        Entry of the true vector of each list.
+    truth : (t,)
+        Entries that may be the true vector of their list, ascending; at least one of each list.
     prior : (F,)
         The coefficients a_0 that little evidence leaves.
     sample_weight : (n,), optional
@@ -136,17 +139,19 @@ def pool_coefficients(
     -------
     coef : (F,)
     """
-    weight = np.ones(len(truth)) if sample_weight is None else sample_weight
-    lengths = np.diff(indptr)
-    entry_weight = np.repeat(weight, lengths)
-    of_truth = weight @ features[truth]
+    weight = np.ones(len(indptr) - 1) if sample_weight is None else sample_weight
+    every, of_truth = (features, indptr), (features[truth], np.searchsorted(truth, indptr))
+
+    def log_sums(coef: Array, features: Array, indptr: Indices) -> tuple[Array, Array]:
+        """Of each list, and the gradient of their weighted sum."""
+        scores, lengths = features @ coef, np.diff(indptr)
+        found = row_log_sum(scores, indptr)
+        prob = np.exp(scores - np.repeat(found, lengths))
+        return found, (prob * np.repeat(weight, lengths)) @ features
 
     def negative(coef: Array) -> tuple[float, Array]:
-        scores = features @ coef
-        log_sums = row_log_sum(scores, indptr)
-        prob = np.exp(scores - np.repeat(log_sums, lengths))
-        gradient = of_truth - (prob * entry_weight) @ features
-        value = weight @ (scores[truth] - log_sums)
+        (true, of_true), (listed, of_listed) = (log_sums(coef, *part) for part in (of_truth, every))
+        value, gradient = weight @ (true - listed), of_true - of_listed
         difference = coef - prior
         return (
             float(0.5 * penalty * difference @ difference - value),
@@ -226,13 +231,10 @@ class ExpertLists:
         used = weights > 0
         return log_sum_exp(self.most_unlisted[:, used] + np.log(weights[used]))
 
-    def entry_of(self, codes: Codes) -> Indices:
-        """Entry (n,) of one vector (n, d) of each row; -1 where it is not listed."""
-        row = self.row
-        same = np.flatnonzero((self.codes == codes[row]).all(axis=1))
-        found = np.full(self.n_rows, -1, dtype=np.intp)
-        found[row[same]] = same
-        return found
+    def agreeing(self, codes: Codes) -> Indices:
+        """Entries (t,) that agree with what is known of one vector (n, d) of each row."""
+        known = codes[self.row]
+        return np.flatnonzero(((known == MISSING) | (self.codes == known)).all(axis=1))
 
     def joined(self, *others: ExpertLists) -> ExpertLists:
         """Return these rows and then those of the others."""
@@ -344,8 +346,8 @@ class HeldOutExperts:
         Whether a listed vector is none of those the models had learned from.
     truth : (n, M)
         Log-probability of the true labels, as far as known, under each joint.
-    entry : (n,)
-        Entry of the true vector; -1 where it is not listed.
+    agreeing : (t,)
+        Entries of the vectors that agree with the true labels, as far as known, ascending.
     known : (n,)
         Whether all labels of the row are known.
     weight : (n,)
@@ -354,7 +356,7 @@ class HeldOutExperts:
     lists: ExpertLists
     new: Flags
     truth: Array
-    entry: Indices
+    agreeing: Indices
     known: Flags
     weight: Array
 
@@ -373,15 +375,25 @@ class HeldOutExperts:
         """Return these rows and then those of the others."""
         parts = (self, *others)
         starts = np.cumsum([0, *(len(part.new) for part in parts[:-1])])
-        entry = [np.where(p.entry < 0, -1, p.entry + s) for p, s in zip(parts, starts, strict=True)]
         return HeldOutExperts(
             self.lists.joined(*(part.lists for part in others)),
             np.concatenate([part.new for part in parts]),
             np.concatenate([part.truth for part in parts]),
-            np.concatenate(entry),
+            np.concatenate([p.agreeing + start for p, start in zip(parts, starts, strict=True)]),
             np.concatenate([part.known for part in parts]),
             np.concatenate([part.weight for part in parts]),
         )
+
+    def chance_listed(self, weights: Array) -> tuple[Array, Array]:
+        """Under the mixture: log-probability of the truth (n,); probability that it is listed."""
+        used = weights > 0
+        mixed = log_sum_exp(self.truth[:, used] + np.log(weights[used]))
+        row, listed = self.lists.row[self.agreeing], self.lists.mixed(weights)[self.agreeing]
+        # of a row whose labels are all known it is sure
+        possible = listed > -np.inf
+        share = np.subtract(listed, mixed[row], out=np.full(len(row), -np.inf), where=possible)
+        share = np.where(self.known[row], 1.0, np.exp(np.minimum(share, 0.0)))
+        return mixed, np.minimum(bin_sums(row, share, len(mixed)), 1.0)
 
 
 def _complete(data: TrainingData) -> Flags:
@@ -544,17 +556,16 @@ class Pool:
 
     def log_prob(self, held: HeldOutExperts) -> Array:
         """Log-probability (n,) of what was true."""
-        used = self.weights > 0
-        mixed = log_sum_exp(held.truth[:, used] + np.log(self.weights[used]))
+        mixed, listed = held.chance_listed(self.weights)
         if self.coef is None:
             return mixed
         lists = held.lists
-        of_list = self._list_weights(lists, lists.features(held.new))
+        of_list = self._list_weights(lists, lists.features(held.new))[held.agreeing]
         mass = lists.listed_mass(self.weights)
         norm = np.log(mass * np.exp(-self.log_outside) + (1.0 - mass))
-        listed = held.entry >= 0
-        found: Array = np.where(listed, of_list[held.entry], mixed) - np.where(held.known, norm, 0)
-        return found
+        inside = row_log_sum(of_list, np.searchsorted(held.agreeing, lists.indptr))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.logaddexp(inside, mixed + np.log1p(-listed)) - norm)
 
 
 def learn_pool(
@@ -580,7 +591,6 @@ def learn_pool(
     weights = mixture_weights(held.truth, held.weight, shrinkage=_SHRINKAGE)
     plain = Pool(weights, None, 0.0, n_listed)
     folds = np.unique(fold)
-    counted = np.where(held.known, held.weight, 0.0)
     of_plain = plain.log_prob(held)
     best, most = None, 0.0
     for penalty in _PENALTIES if len(folds) > 1 else ():
@@ -589,7 +599,7 @@ def learn_pool(
             pooled = _pooled(held, plain, fold != f, penalty, least)
             mine = fold == f
             gain[mine] = (pooled.log_prob(held) - of_plain)[mine]
-        worth = float(counted[counted > 0] @ gain[counted > 0])
+        worth = float(held.weight[held.weight > 0] @ gain[held.weight > 0])
         if worth > most:
             best, most = penalty, worth
     if best is None:
@@ -607,36 +617,35 @@ def _pooled(
     held: HeldOutExperts, plain: Pool, rows: Flags, penalty: float, least: Sequence[float]
 ) -> Pool:
     """Learn the exponents of the pool from some of the rows."""
-    lists = held.lists
-    use = np.flatnonzero(rows & (held.entry >= 0) & (held.weight > 0))
+    lists, (_, listed) = held.lists, held.chance_listed(plain.weights)
+    weight = held.weight * listed
+    use = np.flatnonzero(rows & (weight > 0))
     if not use.size:
         return plain
-    lengths = np.diff(lists.indptr)[use]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.arange(indptr[-1]) + np.repeat(lists.indptr[use] - indptr[:-1], lengths)
-    truth = indptr[:-1] + held.entry[use] - lists.indptr[use]
+    entries, indptr = entries_of_rows(use, lists.indptr)
+    truth = np.flatnonzero(np.isin(entries, held.agreeing))
     features = lists.features(held.new)[entries]
     prior = np.append(plain.weights, 0.0)
     lower = np.full(len(prior), -np.inf)
     lower[: len(least)] = least
     coef = pool_coefficients(
-        features, indptr, truth, prior, held.weight[use], penalty=penalty, least=lower
+        features, indptr, truth, prior, weight[use], penalty=penalty, least=lower
     )
-    counted = rows & held.known
-    mass = lists.listed_mass(plain.weights)[counted]
-    outside = _log_outside(mass, held.entry[counted] >= 0, held.weight[counted])
+    mass = lists.listed_mass(plain.weights)[rows]
+    outside = _log_outside(mass, listed[rows], held.weight[rows])
     return Pool(plain.weights, coef, outside, plain.n_listed)
 
 
-def _log_outside(mass: Array, listed: Flags, weight: Array) -> float:
+def _log_outside(mass: Array, listed: Array, weight: Array) -> float:
     """The factor e^b by which the odds of what is not listed should change, as b.
 
-    Maximises the likelihood of whether the truth was listed, less ``b^2 / 2``.
+    Maximises the likelihood of what is known, less ``b^2 / 2``; `listed` is the chance that the
+    truth was listed.
     """
 
     def negative(b: float) -> float:
         norm = np.log(mass + np.exp(b) * (1.0 - mass))
-        value = np.where(listed, 0.0, b) - norm
+        value = np.log(listed + np.exp(b) * (1.0 - listed)) - norm
         return float(0.5 * b * b - weight @ value)
 
     return float(minimize_scalar(negative, bounds=(-_WIDEST, _WIDEST), method="bounded").x)

@@ -250,14 +250,13 @@ def held_out_experts(
                 raise
             failed[owner[error.position]] = error.why
             return of_rows(rows)
-        entry = lists.entry_of(codes)
+        agreeing, known = lists.agreeing(codes), (codes != MISSING).all(axis=1)
         new = (prior or own_prior).is_new(lists.codes)
         if prior is not None:  # a vector that no other row has would be new
-            listed = entry >= 0
-            new[entry[listed]] = prior.counts_of(lists.codes[entry[listed]]) <= weight[listed]
-        known = (codes != MISSING).all(axis=1)
+            own = agreeing[known[lists.row[agreeing]]]
+            new[own] = prior.counts_of(lists.codes[own]) <= weight[lists.row[own]]
         return pooling.HeldOutExperts(
-            lists.without_codes(), new, np.stack(truth, axis=1), entry, known, weight
+            lists.without_codes(), new, np.stack(truth, axis=1), agreeing, known, weight
         )
 
     first, *others = [of_rows(rows) for rows in row_chunks(test, space)]

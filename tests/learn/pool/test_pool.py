@@ -104,18 +104,23 @@ def test_rows_are_asked_a_few_at_a_time(request):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
-def test_the_entry_of_a_vector():
+def test_entries_that_agree_with_what_is_known():
     members, _ = joints()
     lists = expert_lists(members, 3)
     best = members[0].mode_codes()
-    np.testing.assert_array_equal(lists.codes[lists.entry_of(best)], best)
+    np.testing.assert_array_equal(lists.codes[lists.agreeing(best)], best)
+    partial = best.copy()
+    partial[:, 1:] = MISSING
+    found = lists.agreeing(partial)
+    expected = [k for k, r in enumerate(lists.row) if lists.codes[k, 0] == best[r, 0]]
+    assert found.tolist() == expected
     unlisted = np.stack(
         [
             next(y for y in EVERY if not (lists.codes[lists.row == r] == y).all(axis=1).any())
             for r in range(5)
         ]
     )
-    assert (lists.entry_of(unlisted) == -1).all()
+    assert not lists.agreeing(unlisted).size
 
 
 def prior_of(codes, weight=None):
@@ -237,21 +242,23 @@ def held_out(members, codes, n_listed=3):
         lists,
         np.zeros(len(lists.codes), dtype=bool),
         np.stack([m.log_prob_codes(codes) for m in members], axis=1),
-        lists.entry_of(codes),
-        np.ones(len(codes), dtype=bool),
+        lists.agreeing(codes),
+        (codes != MISSING).all(axis=1),
         np.ones(len(codes)),
     )
 
 
-def test_log_prob_of_what_was_true_is_that_of_the_joint():
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_log_prob_of_what_was_true_is_that_of_the_joint(missing):
     members, rng = joints(40)
     codes = EVERY[rng.integers(len(EVERY), size=40)]
+    codes = np.where(rng.random(codes.shape) < missing, MISSING, codes).astype(np.int32)
     held = held_out(members, codes)
     prior = prior_of(EVERY)  # nothing is new
     for coef in (None, np.array([0.7, 0.2, 0.0])):
         pool = Pool(np.array([0.3, 0.7]), coef, 0.4 if coef is not None else 0.0, 3)
         joint = pool.joint(members, prior)
-        np.testing.assert_allclose(pool.log_prob(held), joint.log_prob_codes(codes))
+        np.testing.assert_allclose(pool.log_prob(held), joint.log_prob_codes(codes), atol=1e-12)
 
 
 def experts(n_rows, seed):
@@ -276,6 +283,19 @@ def test_members_that_know_different_labels_are_multiplied():
     new, truth = experts(2000, 1)
     fresh = held_out(new, truth, 4)
     assert pool.log_prob(fresh).mean() > plain.log_prob(fresh).mean() + 0.05
+
+
+def test_rows_that_lack_labels_say_how_to_pool():
+    members, codes = experts(600, 5)
+    rng = np.random.default_rng(0)
+    codes[np.arange(600), rng.integers(2, size=600)] = MISSING  # no row has both
+    pool = learn_pool(held_out(members, codes, 4), np.arange(600) % 4, 4)
+    assert pool.coef is not None
+    assert (pool.coef[:2] > 0.7).all()
+    fresh, truth = experts(2000, 6)
+    asked = held_out(fresh, truth, 4)
+    plain = Pool(pool.weights, None, 0.0, 4)
+    assert pool.log_prob(asked).mean() > plain.log_prob(asked).mean() + 0.05
 
 
 def test_a_member_too_sure_of_itself_is_tempered():
