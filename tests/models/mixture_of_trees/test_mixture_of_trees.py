@@ -47,7 +47,7 @@ def em_on(X, Y, weight=None, tol=1e-9):
     space, codes = LabelSpace.infer(Y)
     data = TrainingData(X, codes, space.cardinalities, weight)
     learner = LinearLearner(np.array([1.0]), tol, 1000, 1, False)
-    return EM.on(space, data, random_folds(data, 3, 0), Trees(learner, False, 5), tol, 0.0, 1)
+    return EM(space, data, random_folds(data, 3, 0), Trees(learner, False, 5), tol, 0.0, 1)
 
 
 def slow_version(mixture, C, gate_C):

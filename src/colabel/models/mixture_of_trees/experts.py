@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -176,14 +176,13 @@ def regressions_of(
         lacking = anchor.any(axis=(1, 2)) & ~seen.all(axis=1)
         stays = (seen.sum(axis=1) < 2) | lacking | penalties.frozen[positions]
         ridge = penalties.ridge(positions, floor > 0 if n_classes > 2 else None, design)
-        enter = design.to_basis
         found.append(
             Regressions(
                 positions,
                 n_classes,
                 own,
-                enter(coef),
-                enter(anchor),
+                design.to_basis(coef),
+                design.to_basis(anchor),
                 ridge,
                 floor,
                 np.flatnonzero(~stays),
@@ -216,7 +215,8 @@ class Gate:
 
     def log_weights(self, X: Any) -> Array:
         """Logarithms (n, M) of the weights for rows X (n, p)."""
-        return _normalised(linear_scores(X, self.coef[None])[0].T)
+        scores = linear_scores(X, self.coef[None])[0].T
+        return np.asarray(scores - log_sum_exp(scores)[:, None])
 
     def penalty(self) -> float:
         """What the coefficients cost."""
@@ -304,10 +304,6 @@ class SoftTargets:
         return np.asarray(scores - log_sum_exp(scores, axis=1)[:, None])
 
 
-def _normalised(scores: Array) -> Array:
-    return np.asarray(scores - log_sum_exp(scores)[:, None])
-
-
 Member = LearnedTree | chains.LearnedChain
 
 # Per row, for marginals of chains over more label vectors than can be written out.
@@ -353,13 +349,6 @@ def member_joint(member: Member, space: LabelSpace, X: Any, seed: int = 0) -> Tr
     return member.joint(space, X, "exact", _DRAWS, seed)
 
 
-class WeightedRows(NamedTuple):
-    """Rows with weights to learn an expert from, and the folds in which they are held out."""
-
-    data: TrainingData
-    folds: Folds
-
-
 @dataclass(frozen=True)
 class Trees:
     """Learns trees from weighted rows.
@@ -380,46 +369,21 @@ class Trees:
         """Return the rows as EM fits to them."""
         return Design.of(data.X, data.weight)
 
-    def learn(self, rows: WeightedRows, design: Design, seed: int) -> Expert:
+    def learn(self, data: TrainingData, folds: Folds, design: Design, seed: int) -> Expert:
         """Search a tree, and fit it."""
-        data = rows.data
         learning = self.learner.on(data)
         shared = learning if self.shared else None
         most = most_parents("auto", data, linear=True)
-        search = search_arcs(learning, rows.folds, self.min_rows, shared, most)
+        search = search_arcs(learning, folds, self.min_rows, shared, most)
         parents = search.best_tree(arc_errors(data) if self.shared else 0.0)
         fitted = fit_tree(learning, parents, search, shared)
-        used = _UsedModels.of(learning, parents, search, fitted)
-        parts = regressions_of(used.models, used.targets, used.penalties, design, data.row_weights)
-
-        def shaped(models: LinearModels) -> LearnedTree:
-            return LearnedTree(parents, used.slots, models, data.cardinalities)
-
-        return Expert(design, parts, shaped)
-
-
-@dataclass(frozen=True)
-class _UsedModels:
-    """The m models a tree answers with, in the order of labels and parent values."""
-
-    models: LinearModels
-    slots: list[list[int]]
-    targets: Targets
-    penalties: Penalties
-
-    @classmethod
-    def of(
-        cls, learning: LinearLearning, parents: Indices, search: Search, fitted: FittedTree
-    ) -> _UsedModels:
-        data, grid = learning.data, learning.learner.grid
+        # the models that the tree answers with, in the order of labels and parent values
         arcs = [
             (int(parent), value, label)
             for label, parent in enumerate(parents)
             for value in range(len(fitted.slots[label]))
         ]
-        models: Any = fitted.models.take(
-            np.array([fitted.slots[label][value] for _, value, label in arcs])
-        )
+        used: Any = fitted.models.take(np.concatenate(fitted.slots))
         targets = np.empty((len(arcs), data.n_rows), dtype=np.int16)
         C, frozen = np.empty(len(arcs)), np.zeros(len(arcs), dtype=bool)
         for t, (parent, value, label) in enumerate(arcs):
@@ -428,11 +392,16 @@ class _UsedModels:
             # a rare value has the model without parent, which the rows of that value do not move
             frozen[t] = parent != ROOT and (parent, value) not in search.choices
             choice = _choice(search, parent, value, label)
-            C[t] = grid[choice] if choice >= 0 else learning.learner.deviations[~choice]
+            C[t] = self.learner.grid[choice] if choice >= 0 else self.learner.deviations[~choice]
+        penalties = Penalties(C, _anchors(learning, search, fitted, arcs, used.coef), frozen)
+        parts = regressions_of(used, targets, penalties, design, data.row_weights)
         ends = np.cumsum([0, *(len(own) for own in fitted.slots)])
         slots = [list(range(a, b)) for a, b in pairwise(ends.tolist())]
-        anchors = _anchors(learning, search, fitted, arcs, models.coef)
-        return cls(models, slots, targets, Penalties(C, anchors, frozen))
+
+        def shaped(models: LinearModels) -> LearnedTree:
+            return LearnedTree(parents, slots, models, data.cardinalities)
+
+        return Expert(design, parts, shaped)
 
 
 def _choice(search: Search, parent: int, value: int, label: int) -> int:
@@ -491,12 +460,11 @@ class Chains:
         """Return the rows, and the columns of the labels, as EM fits to them."""
         return Design.of(data.X, data.weight, label_columns(data.codes, data.cardinalities))
 
-    def learn(self, rows: WeightedRows, design: Design, seed: int) -> Expert:
+    def learn(self, data: TrainingData, folds: Folds, design: Design, seed: int) -> Expert:
         """Draw an order, and learn the links."""
-        data = rows.data
         first = int(np.random.default_rng(seed).integers(data.n_labels))
         order = chains.order_by_dependence(chains.mutual_information(data), first)
-        chain = chains.learn_chain(self.learner, data, order, rows.folds, self.scales)
+        chain = chains.learn_chain(self.learner, data, order, folds, self.scales)
         assert isinstance(chain.models, LinearModels)
         penalties = Penalties(
             self.learner.grid[chain.choice],

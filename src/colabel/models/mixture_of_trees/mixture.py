@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -38,7 +39,6 @@ from colabel.models.mixture_of_trees.experts import (
     Gate,
     Member,
     Trees,
-    WeightedRows,
     member_joint,
 )
 from colabel.models.with_estimator import Penalised
@@ -49,18 +49,6 @@ _STEPS = 10
 _LEAST_WEIGHT = 1.0
 # A row explained perfectly still counts a little for the next tree.
 _LEAST_SURPRISE = 1e-3
-
-
-class Base(Protocol):
-    """Learns experts from weighted rows."""
-
-    def design(self, data: TrainingData) -> Design:
-        """Return the rows as EM fits to them."""
-        ...
-
-    def learn(self, rows: WeightedRows, design: Design, seed: int) -> Expert:
-        """Learn an expert; the design is that of `design`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -105,11 +93,8 @@ class EM:
     data : TrainingData
     folds : Folds
         Of the rows, to choose among regressions when an expert is learned.
-    base : Base
-    design : Design
-        Of the gate.
-    own_design : Design
-        Of the experts.
+    base : Trees or Chains
+        What learns experts from weighted rows.
     tol : float
         Of the solver.
     em_tol : float
@@ -122,34 +107,26 @@ class EM:
     space: LabelSpace
     data: TrainingData
     folds: Folds
-    base: Base
-    design: Design
-    own_design: Design
+    base: Trees | Chains
     tol: float
     em_tol: float
     n_jobs: int | None
     steps: int = _STEPS
 
-    @classmethod
-    def on(
-        cls,
-        space: LabelSpace,
-        data: TrainingData,
-        folds: Folds,
-        base: Base,
-        tol: float,
-        em_tol: float,
-        n_jobs: int | None,
-    ) -> EM:
-        """Prepare some rows."""
-        design = Design.of(data.X, data.weight)
-        return cls(space, data, folds, base, design, base.design(data), tol, em_tol, n_jobs)
+    @cached_property
+    def design(self) -> Design:
+        """The rows as the gate is fitted to them."""
+        return Design.of(self.data.X, self.data.weight)
+
+    @cached_property
+    def own_design(self) -> Design:
+        """The rows as the experts are fitted to them."""
+        return self.base.design(self.data)
 
     def take(self, rows: Flags) -> EM:
         """Return the same on some of the rows (n,)."""
         folds = Folds(self.folds.of_row[rows], self.folds.n_folds)
-        data = self.data.take(rows)
-        return EM.on(self.space, data, folds, self.base, self.tol, self.em_tol, self.n_jobs)
+        return replace(self, data=self.data.take(rows), folds=folds)
 
     def first(self, seed: int) -> Experts:
         """Return the mixture of one expert."""
@@ -171,8 +148,8 @@ class EM:
         return replace(mixture, experts=tuple(experts))
 
     def _learned(self, weight: Array, seed: int) -> Expert:
-        rows = WeightedRows(replace(self.data, weight=np.ascontiguousarray(weight)), self.folds)
-        return self.base.learn(rows, self.own_design, seed)
+        data = replace(self.data, weight=np.ascontiguousarray(weight))
+        return self.base.learn(data, self.folds, self.own_design, seed)
 
     def log_terms(self, mixture: Experts) -> Array:
         """Logarithms (n, M) of pi_k(x) P_k(y | x) at the rows' own labels."""
@@ -235,13 +212,6 @@ def log_terms(space: LabelSpace, mixture: Experts, data: TrainingData, n_jobs: i
     return mixture.gate.log_weights(data.X) + np.stack(columns, axis=1)
 
 
-class Grown(NamedTuple):
-    """A mixture, and the held-out log-likelihood per row of one expert, two, and so on."""
-
-    mixture: Experts
-    scores: list[float]
-
-
 @dataclass(frozen=True)
 class Growth:
     """Adds experts to a mixture.
@@ -262,10 +232,11 @@ class Growth:
     max_iter: int
     seed: int
 
-    def judged(self, em: EM, out: TrainingData, advance: Advance) -> Grown:
+    def judged(self, em: EM, out: TrainingData, advance: Advance) -> tuple[Experts, list[float]]:
         """Grow as long as the likelihood of rows held out grows.
 
         A mixture that does not gain more than a standard error over its first expert is noise.
+        Returns it, and the held-out log-likelihood per row of one expert, two, and so on.
         """
         first = mixture = em.first(self.seed)
         by_row = [_log_prob(em, mixture, out)]
@@ -283,8 +254,8 @@ class Growth:
             mixture = found[best]
         gain = by_row[len(mixture.experts) - 1] - by_row[0]
         error = float(np.sqrt(weight**2 @ (gain - weight @ gain) ** 2))
-        scores = [float(weight @ own) for own in by_row]
-        return Grown(mixture if weight @ gain > error else first, scores)
+        chosen = mixture if weight @ gain > error else first
+        return chosen, [float(weight @ own) for own in by_row]
 
     def unjudged(self, em: EM, advance: Advance) -> Experts:
         """Grow as far as told, unless an expert is left without rows."""
@@ -440,11 +411,11 @@ class MixtureOfTrees(Penalised):
         trees = self.base == "trees"
         data = completed_by_chain(data, seed, self.n_jobs, known_targets=trees)
         learner = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, 0)
-        base: Base = Chains(learner, resolve_scales(None, self.C, None))
+        base: Trees | Chains = Chains(learner, resolve_scales(None, self.C, None))
         if trees:
             base = Trees(learner, self.pairs == "shared", self.min_rows)
         folds = make_folds(data, self.cv, seed)
-        em = EM.on(self.label_space_, data, folds, base, self.tol, self.em_tol, self.n_jobs)
+        em = EM(self.label_space_, data, folds, base, self.tol, self.em_tol, self.n_jobs)
         start = self._grown(em, seed)
         n_steps = self.final_iter + 1
         with progress_bar("EM on all rows", n_steps, shown=bool(self.verbose)) as advance:
