@@ -29,6 +29,9 @@ Prepared = dict[Hashable, tuple[list[Any], Any]]
 # What the frequencies of label vectors are worth beside a part that finds most of them impossible.
 _PRIOR_SHARE = 0.2
 
+# Warnings about all rows, which their fit has given already.
+_OF_BLANKS = r".*(no known label|1 or missing|one value and blanks)"
+
 EXPECTED = (ValueError, NotImplementedError, MemoryError, FloatingPointError)
 
 
@@ -166,7 +169,9 @@ class Member:
     def _fit_last(self, X: Any, labels: EncodedLabels, data: TrainingData) -> Any:
         reuse = self.chosen is not None and hasattr(self.last, "reusing")
         model = self.last.reusing(self.chosen) if reuse else clone(self.last)
-        model.fit(X, labels, **weight_argument(model, data.weight))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _OF_BLANKS)
+            model.fit(X, labels, **weight_argument(model, data.weight))
         self.chosen = model if self.chosen is None else self.chosen
         return model
 

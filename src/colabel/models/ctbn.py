@@ -19,7 +19,6 @@ from colabel.learn.conditional import (
     Folds,
     GainOver,
     Gains,
-    HeldOutScores,
     Learning,
     RowGroup,
     TrainingData,
@@ -27,7 +26,7 @@ from colabel.learn.conditional import (
     is_chunked,
 )
 from colabel.learn.from_estimator import EstimatorLearner
-from colabel.learn.linear import LinearLearning, LinearModels
+from colabel.learn.linear import LinearLearning
 from colabel.learn.structure.screening import best_candidates, maximum_branching
 from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
@@ -146,12 +145,6 @@ class Search:
         worth[np.isnan(worth)] = -np.inf  # not asked: no arc of the tree
         return maximum_branching(worth, np.zeros(len(self.alone)))
 
-    @classmethod
-    def empty(cls, n_labels: int) -> Search:
-        square = (n_labels, n_labels)
-        zeros = np.zeros(n_labels, dtype=np.intp)
-        return cls(np.zeros(n_labels), np.zeros(square), np.zeros(square), zeros)
-
 
 def most_parents(max_parents: int | str | None, data: TrainingData, linear: bool) -> int:
     """Return how many parents of a label are tried, by regressions or by other classifiers."""
@@ -180,9 +173,9 @@ def search_arcs(
     Where pairs are shared, a pair's regression may deviate from the one of the label alone;
     `shared` is then the learner, and None otherwise.
     """
-    data = learning.data
-    search = Search.empty(data.n_labels)
-    if data.n_labels == 1 or not can_hold_out(folds):
+    data, d = learning.data, learning.data.n_labels
+    search = Search(np.zeros(d), np.zeros((d, d)), np.zeros((d, d)), np.zeros(d, dtype=np.intp))
+    if d == 1 or not can_hold_out(folds):
         search.choice_alone = choose(learning, folds)
         return search
 
@@ -191,37 +184,32 @@ def search_arcs(
     search.alone = alone.total
     search.choice_alone = alone.choice
     gain = GainOver(alone.log_prob, None if is_chunked(data) else data.row_weights)
-    candidates = ~np.eye(data.n_labels, dtype=bool)
-    if shared is not None or most < data.n_labels - 1:
+    candidates = ~np.eye(d, dtype=bool)
+    if shared is not None or most < d - 1:
         without = alone.models if folds.covers else None
         offsets = learning.cross_fitted_scores(covering(folds, data), alone.choice, without)
         search.offsets = None if shared is None else offsets
-    if most < data.n_labels - 1:
+    if most < d - 1:
         candidates = best_candidates(pair_tests(data, offsets), most)
         search.gains[~candidates] = np.nan
         np.fill_diagonal(search.gains, 0.0)
-    values = [arc for arc in _parent_values(data, min_rows) if candidates[arc[0]].any()]
-    groups = [_children(data, *arc, np.flatnonzero(candidates[arc[0]])) for arc in values]
+    values = [
+        (parent, value)
+        for parent, counts in enumerate(data.value_counts)
+        for value, weight in enumerate(counts)
+        if weight >= min_rows and candidates[parent].any()
+    ]
+    groups = [
+        RowGroup(data.rows_with(parent, value), np.flatnonzero(candidates[parent]))
+        for parent, value in values
+    ]
     if shared is None:
         found = learning.cross_validate(groups, folds, gain, "label pairs", start=alone.path)
         _record(search, values, groups, found)
         return search
-    _search_shared(shared, folds, search, alone, gain, values, groups)
-    return search
 
-
-def _search_shared(
-    shared: LinearLearning,
-    folds: Folds,
-    search: Search,
-    alone: HeldOutScores,
-    gain: GainOver,
-    values: list[tuple[int, int]],
-    groups: list[RowGroup],
-) -> None:
-    """Score slope and intercept of all pairs, deviations and regressions of promising ones."""
-    data = shared.data
-    # there is nothing to learn of a label that never varies
+    # Slope and intercept of all pairs, then deviations and regressions of promising ones.
+    # There is nothing to learn of a label that never varies.
     varied = np.array([(counts > 0).sum() > 1 for counts in data.value_counts])
     groups = [group.take(np.flatnonzero(varied[group.targets])) for group in groups]
     found = shared.cross_validate(
@@ -231,7 +219,7 @@ def _search_shared(
     _record(search, values, groups, found)
     scored = ~np.isnan(search.gains)
     promising = scored & best_candidates(
-        np.where(scored, search.gains, -np.inf), max(_CANDIDATES, _MOST_ARCS // data.n_labels)
+        np.where(scored, search.gains, -np.inf), max(_CANDIDATES, _MOST_ARCS // d)
     )
     # Where there are many labels, a value that most rows have is no other case than all rows are.
     widest = data.n_rows if scored.all() else _WIDEST * data.n_rows
@@ -250,6 +238,7 @@ def _search_shared(
     for other in (near, apart):
         found = [_better(*four) for four in zip(groups, found, narrowed, other, strict=True)]
     _record(search, values, groups, found)
+    return search
 
 
 def _record(
@@ -273,20 +262,6 @@ def _better(group: RowGroup, first: Gains, part: RowGroup, second: Gains) -> Gai
     gains[place[wins]], noise[place[wins]] = second.gains[wins], second.noise[wins]
     choice[place[wins]] = second.choice[wins]
     return Gains(gains, noise, choice)
-
-
-def _parent_values(data: TrainingData, min_rows: float) -> list[tuple[int, int]]:
-    return [
-        (parent, value)
-        for parent, counts in enumerate(data.value_counts)
-        for value, weight in enumerate(counts)
-        if weight >= min_rows
-    ]
-
-
-def _children(data: TrainingData, parent: int, value: int, children: Indices) -> RowGroup:
-    """Rows with one value of a parent, and the labels to learn from them."""
-    return RowGroup(data.rows_with(parent, value), children)
 
 
 def arc_errors(data: TrainingData) -> Array:
@@ -329,19 +304,33 @@ def fit_tree(
     }
     rare = [children for arc, children in pairs.items() if arc not in search.choices]
     own = {arc: children for arc, children in pairs.items() if arc in search.choices}
-    # Deviations are measured from the models without parent: their children need those too.
-    near = [] if search.offsets is None else list(own.values())
-    needed = [np.flatnonzero(tree == ROOT), *rare, *near]
+    needed = [np.flatnonzero(tree == ROOT), *rare]
+    if search.offsets is not None:
+        # Deviations are measured from the models without parent: their children need those too.
+        needed += own.values()
     alone = np.unique(np.concatenate(needed)).astype(np.intp)
-    groups = [_children(data, *arc, children) for arc, children in own.items()]
+    groups = [RowGroup(data.rows_with(*arc), children) for arc, children in own.items()]
     choices = [search.choices[arc][children] for arc, children in own.items()]
     parentless, chosen = RowGroup(None, alone), search.choice_alone[alone]
-    if shared is not None and search.offsets is not None:
-        models: ConditionalModels = _fit_both(
-            shared, parentless, chosen, groups, choices, search.offsets
-        )
-    else:
+    models: ConditionalModels
+    if shared is None or search.offsets is None:
         models = learning.fit([parentless, *groups], [chosen, *choices])
+    else:
+        # models without parent, those that deviate from them, and those of rows of their own
+        first = shared.fit([parentless], [chosen])
+        coef = dict(zip(alone.tolist(), first.coef, strict=True))
+        deviates = [choice < 0 for choice in choices]
+        parts = list(zip(groups, choices, deviates, strict=True))
+        near = [group.take(np.flatnonzero(flags)) for group, _, flags in parts]
+        apart = [group.take(np.flatnonzero(~flags)) for group, _, flags in parts]
+        of_near = [~choice[flags] for _, choice, flags in parts]
+        deviating = shared.fit(near, of_near, search.offsets, coef)
+        separate = shared.fit(apart, [choice[~flags] for _, choice, flags in parts])
+        both = np.concatenate([np.zeros(0, dtype=bool), *deviates])
+        position = np.empty(len(both), dtype=np.intp)
+        position[both], position[~both] = np.arange(both.sum()), np.arange((~both).sum())
+        order = np.where(both, position, deviating.n_models + position)
+        models = first.joined(deviating.joined(separate).take(order))
     keys = [(ROOT, 0, int(label)) for label in alone]
     keys += [(*arc, int(child)) for arc, children in own.items() for child in children]
     place = {key: position for position, key in enumerate(keys)}
@@ -353,31 +342,6 @@ def fit_tree(
         for label, parent in enumerate(tree.tolist())
     ]
     return FittedTree(models, slots, keys)
-
-
-def _fit_both(
-    learning: LinearLearning,
-    parentless: RowGroup,
-    chosen: Indices,
-    groups: list[RowGroup],
-    choices: list[Indices],
-    offsets: tuple[Array, ...],
-) -> LinearModels:
-    """Fit models without parent, those that deviate from them, and those of rows of their own."""
-    first = learning.fit([parentless], [chosen])
-    coef = dict(zip(parentless.targets.tolist(), first.coef, strict=True))
-    deviating = [choice < 0 for choice in choices]
-    near = [group.take(np.flatnonzero(own)) for group, own in zip(groups, deviating, strict=True)]
-    apart = [group.take(np.flatnonzero(~own)) for group, own in zip(groups, deviating, strict=True)]
-    shared = learning.fit(
-        near, [~c[own] for c, own in zip(choices, deviating, strict=True)], offsets, coef
-    )
-    separate = learning.fit(apart, [c[~own] for c, own in zip(choices, deviating, strict=True)])
-    both = np.concatenate([np.zeros(0, dtype=bool), *deviating])
-    position = np.empty(len(both), dtype=np.intp)
-    position[both], position[~both] = np.arange(both.sum()), np.arange((~both).sum())
-    order = np.where(both, position, shared.n_models + position)
-    return first.joined(shared.joined(separate).take(order))
 
 
 @schema.stored("ctbn")
@@ -492,8 +456,7 @@ class CTBN(StacksEstimator):
         seed = self._seed()
         # where many rows lack one label of a pair, too few have both
         many = (0.1 if self.pairs == "shared" else 0.4) * data.n_rows * data.n_labels
-        in_chunks = is_chunked(data)
-        if data.missing_labels[0] > many and not in_chunks:
+        if data.missing_labels[0] > many and not is_chunked(data):
             data = completed_by_chain(data, seed, self.n_jobs, known_targets=True)
         folds = make_folds(data, self.cv, seed)
         learning = learner.on(self._stacked(data, folds, seed))

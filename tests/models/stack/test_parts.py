@@ -70,6 +70,17 @@ def test_a_forest_of_rows_with_missing_labels_is_judged_on_rows_held_out():
     assert losses["forest"] > whole.oob_log_loss_ + 0.01
 
 
+def test_what_a_blank_may_mean_is_said_once_of_all_rows():
+    X, Y = rows(60)
+    holes = np.where(np.random.default_rng(1).random(Y.shape) < 0.8, np.nan, Y)
+    members = [("forest", FOREST), ("alone", ALONE)]
+    with pytest.warns(UserWarning) as caught:
+        JointStack(members, cv=3, random_state=0).fit(X, holes)
+    n_without = np.isnan(holes).all(axis=1).sum()
+    said = [str(each.message) for each in caught]
+    assert said == [f"{n_without} of 60 rows have no known label: nothing is learned from them."]
+
+
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_forests_of_rows_held_out_take_over_choices_and_have_fewer_trees(share, monkeypatch):
     """Where labels are missing; else the trees out of bag answer, and there are none of them."""

@@ -66,7 +66,8 @@ class JointStack(JointClassifier):
 
     - the weights of their mixture, ``P_0 = sum_m w_m P_m``: a concave problem, solved by EM;
     - the exponents of a product of experts over the vectors that some member finds probable,
-      ``Q(y | x) ∝ exp(b [y is new]) prod_m P_m(y | x)^{a_m}``: a concave problem too.
+      ``Q(y | x) ∝ exp(b [y is new]) prod_m P_m(y | x)^{a_m}``: a concave problem too, unless
+      labels are missing. A row that lacks some speaks for the listed vectors that agree with it.
 
     The joint gives the listed vectors the mixture's mass of the list, shared by the pool, and all
     others what the mixture says. Exponents temper members that are too sure of themselves, and b is
