@@ -150,10 +150,6 @@ class LabelTerms:
         sure = [table[code] for table, code in zip(self.tables, answer, strict=True)]
         self.candidates: Indices = np.sort(np.argsort(sure, kind="stable")[:_CANDIDATES])
 
-    def alone(self, label: int, value: int) -> float:
-        """Return the log-odds of a value of a label, nothing else being known."""
-        return float(log_odds_of(self.tables[label][None], value)[0])
-
     def given(self, label: int, value: int, known: list[list[int]]) -> Array:
         """Return v of each of some lists of labels, (len(known),)."""
         size = len(self.tables[label])
@@ -171,7 +167,7 @@ class LabelTerms:
         others = [int(j) for j in self.candidates if j != label]
         if len(self.answer) < 2:
             return terms
-        alone = self.alone(label, value)
+        alone = float(log_odds_of(self.tables[label][None], value)[0])  # nothing being known
         effects = np.abs(self.given(label, value, [[j] for j in others]) - alone)
         named = [others[k] for k in np.argsort(-effects, kind="stable")[:_NAMED]]
         rest = [j for j in range(len(self.answer)) if j != label and j not in named]

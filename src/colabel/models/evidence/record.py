@@ -5,6 +5,7 @@ What a joint says of rows, as plain data: why one has its labels, and rows to ex
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -417,7 +418,7 @@ def explain_row(joint: Joint, row: int = 0, *, n_runners_up: int = 3) -> RowExpl
     ('rain = 0', (1,))
     """
     one = joint[row]
-    codes, log_prob = one.top_k_codes(min(n_runners_up + 1, _n_vectors(one.space)))
+    codes, log_prob = one.top_k_codes(min(n_runners_up + 1, math.prod(one.space.cardinalities)))
     sets = [
         LabelSet(tuple(vector), float(np.exp(log)))
         for vector, log in zip(codes[0].tolist(), log_prob[0], strict=True)
@@ -440,26 +441,18 @@ def explain_row(joint: Joint, row: int = 0, *, n_runners_up: int = 3) -> RowExpl
     )
 
 
-def _n_vectors(space: LabelSpace) -> int:
-    n_vectors = 1
-    for size in space.cardinalities:
-        n_vectors = min(n_vectors * size, 1 << 30)
-    return n_vectors
-
-
 def _lifts(one: Joint, best: Vector, tables: Sequence[Array]) -> tuple[Lift, ...]:
     uncertain = np.argsort([table[c] for table, c in zip(tables, best, strict=True)])
     looked_at = sorted(uncertain[:_MOST_LABELS].tolist())
     draws = None
     found = []
     for i, j in combinations(looked_at, 2):
-        try:
-            both = float(one.pair_table(i, j)[0, best[i], best[j]]) if draws is None else None
-        except NotImplementedError:
-            draws = one.sample_codes(_DRAWS, np.random.default_rng(0))[:, 0]
-            both = None
-        if both is None:
-            assert draws is not None
+        if draws is None:
+            try:
+                both = float(one.pair_table(i, j)[0, best[i], best[j]])
+            except NotImplementedError:
+                draws = one.sample_codes(_DRAWS, np.random.default_rng(0))[:, 0]
+        if draws is not None:
             both = float(((draws[:, i] == best[i]) & (draws[:, j] == best[j])).mean())
         apart = float(tables[i][best[i]] * tables[j][best[j]])
         if apart > 0 and both / apart >= _LEAST_LIFT:
@@ -587,10 +580,7 @@ def explored_rows(
     >>> row.codes.tolist(), row.prob.round(2).tolist()
     ([[1, 1], [0, 1]], [0.8, 0.2])
     """
-    n_vectors = 1
-    for size in joint.space.cardinalities:
-        n_vectors = min(n_vectors * size, most)
-    codes, log_prob = joint.top_k_codes(n_vectors)
+    codes, log_prob = joint.top_k_codes(min(most, math.prod(joint.space.cardinalities)))
     tables = joint.marginal_tables()
     found = []
     for i, (name, shown) in enumerate(zip(names, cells, strict=True)):
