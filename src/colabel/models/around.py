@@ -6,7 +6,7 @@ import numbers
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Codes, Flags
 from colabel.core.estimators import attribute
 from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice
@@ -259,12 +259,7 @@ class ThresholdedClassifier(AroundModel):
         """Probabilities (n_test, d) of the rows held out."""
         model = self._fitted(data.take(~test), seed)
         joints = (joint_of(model, part) for part in row_chunks(data.X[test], self.label_space_))
-        return np.concatenate(
-            [
-                np.stack([table[:, 1] for table in joint.marginal_tables()], axis=1)
-                for joint in joints
-            ]
-        )
+        return np.concatenate([joint.marginals() for joint in joints])  # (m, d): of two values each
 
     def _joint(self, X: Any) -> Joint:
         return joint_of(self.estimator_, X)
@@ -526,34 +521,34 @@ class ConformalSets(AroundModel):
             progress_bar("holding out", len(numbers), shown=bool(self.verbose)) as done,
             Parallel(n_jobs=self.n_jobs, return_as="generator") as parallel,
         ):
-            calls = (
-                delayed(self._held_out)(data, np.flatnonzero(folds.of_row == f), folds, seed)
-                for f in numbers
-            )
+            calls = (delayed(self._held_out)(data, folds, fold, seed) for fold in numbers)
             answers = []
             for answer in parallel(calls):
                 answers.append(answer)
                 done()
-        self.members_ = [answer.model for answer in answers]
-        self.held_out_ = [answer.scores for answer in answers]
-        self.row_errors_ = HeldOutErrors.joined(*(answer.row_errors for answer in answers))
-        self.label_errors_ = HeldOutErrors.joined(*(answer.label_errors for answer in answers))
+        models, scores, row_errors, label_errors = zip(*answers, strict=True)
+        self.members_, self.held_out_ = list(models), list(scores)
+        self.row_errors_ = HeldOutErrors.joined(*row_errors)
+        self.label_errors_ = HeldOutErrors.joined(*label_errors)
         self._say_if_incomplete(data, np.isin(folds.of_row, numbers))
 
-    def _held_out(self, data: TrainingData, test: Indices, folds: Folds, seed: int) -> _Answer:
-        """Fit the model without a fold, and see how strange the fold's vectors are to it."""
-        train = np.flatnonzero(folds.of_row != folds.of_row[test[0]])
+    def _held_out(self, data: TrainingData, folds: Folds, fold: int, seed: int) -> tuple[Any, ...]:
+        """Fit the model without a fold, and see how strange the fold's vectors are to it.
+
+        Returns the model, their scores, and how sure it is of what is wrong in rows and labels.
+        """
+        test = folds.rows_inside(fold)
         complete = test[(data.codes[test] != MISSING).all(axis=1)]
         if not len(complete):
             raise ValueError(
                 f"None of the {len(test)} rows held out has all its labels: the guarantee is"
                 " measured on complete label vectors. Give rows whose labels are all known."
             )
-        test, model = complete, self._fitted(data.take(train), seed)
-        joint = joint_of(model, data.X[test])
-        codes, weights = data.codes[test], data.row_weights[test]
-        scores = self._nonconformity.of_codes(joint, codes, self._chance(data.X[test]))
-        return _Answer(
+        model = self._fitted(data.take(folds.rows_outside(fold)), seed)
+        joint = joint_of(model, data.X[complete])
+        codes, weights = data.codes[complete], data.row_weights[complete]
+        scores = self._nonconformity.of_codes(joint, codes, self._chance(data.X[complete]))
+        return (
             model,
             CalibrationScores.of(scores, weights),
             HeldOutErrors.of_codes(joint, codes, weights, "row"),
@@ -586,8 +581,7 @@ class ConformalSets(AroundModel):
     def _chance(self, X: Any) -> Array:
         """A number between 0 and 1 for each row, that depends on the row and the seed alone."""
         keys = mix(row_keys(X) ^ mix(np.array([self.chance_seed_ + 1], dtype=np.uint64)))
-        chance: Array = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return chance
+        return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _joints(self, X: Any) -> list[Joint]:
         return [joint_of(model, X) for model in self.members_]
@@ -595,13 +589,6 @@ class ConformalSets(AroundModel):
     def _joint(self, X: Any) -> Joint:
         joints = self._joints(X)
         return joints[0] if len(joints) == 1 else Mixture(joints)
-
-
-class _Answer(NamedTuple):
-    model: Any
-    scores: CalibrationScores
-    row_errors: HeldOutErrors
-    label_errors: HeldOutErrors
 
 
 def _checked_coverage(coverage: Any) -> float:
