@@ -122,27 +122,6 @@ def _n_parameters(data: TrainingData, limit: int) -> float:
     return float(cells * share * (data.n_features + 1))
 
 
-def linear_log_odds(field: crf.FittedField, x: Any, others: Array) -> LinearLogOdds:
-    r"""Log-odds of labels of two values, given the others, from nodes and edges.
-
-    A node has a score for 0 alone, and an edge (i, j) for the cells 00, 01 and 10: its share in
-    the log-odds of i is :math:`(e_{10} - e_{00}) + y_j (e_{00} - e_{01} - e_{10})`.
-    """
-    layout, n_features = field.layout, field.node.shape[0] - 1
-    forms = -field.node.T.astype(np.float64)  # (d, p + 1), the constant last
-    at = np.append(field.edge_columns, n_features)
-    row: Array = np.asarray(dense(x), dtype=np.float64)[0]
-    edge_x = np.append(row[field.edge_columns], 1.0)
-    weights = np.zeros((len(forms), len(forms)))
-    for e, (i, j) in enumerate(layout.edges.tolist()):
-        neither, second, first = field.edge[:, layout.edge_start[e] :][:, :3].T
-        both = neither - second - first
-        forms[i, at] += first - neither + others[j] * both
-        forms[j, at] += second - neither + others[i] * both
-        weights[i, j] = weights[j, i] = edge_x @ both
-    return LinearLogOdds(forms[:, :-1], forms[:, -1], weights)
-
-
 def interactions(data: TrainingData, field: crf.FittedField) -> tuple[Array, Indices]:
     """Strengths (E,) and signs (E,) of the edges of a field over rows.
 
@@ -251,8 +230,24 @@ class FieldModel(Penalised):
         )
 
     def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
-        """Return what nodes and edges say of each label."""
-        return linear_log_odds(self.field_, x, others)
+        r"""Return what nodes and edges say of each label.
+
+        A node has a score for 0 alone, and an edge (i, j) for the cells 00, 01 and 10: its share in
+        the log-odds of i is :math:`(e_{10} - e_{00}) + y_j (e_{00} - e_{01} - e_{10})`.
+        """
+        field, layout = self.field_, self.field_.layout
+        forms = -field.node.T.astype(np.float64)  # (d, p + 1), the constant last
+        at = np.append(field.edge_columns, field.node.shape[0] - 1)
+        row: Array = np.asarray(dense(x), dtype=np.float64)[0]
+        edge_x = np.append(row[field.edge_columns], 1.0)
+        weights = np.zeros((len(forms), len(forms)))
+        for e, (i, j) in enumerate(layout.edges.tolist()):
+            neither, second, first = field.edge[:, layout.edge_start[e] :][:, :3].T
+            both = neither - second - first
+            forms[i, at] += first - neither + others[j] * both
+            forms[j, at] += second - neither + others[i] * both
+            weights[i, j] = weights[j, i] = edge_x @ both
+        return LinearLogOdds(forms[:, :-1], forms[:, -1], weights)
 
     def label_graph(self) -> LabelGraph:
         """Return the edges of the field and how strong they are."""
@@ -416,7 +411,7 @@ class CollectiveCRF(FieldModel):
     short_name = "collective"
 
 
-def _resolved(training: Any, cardinalities: tuple[int, ...]) -> Training:
+def _resolved(training: Training | Literal["auto"], cardinalities: tuple[int, ...]) -> Training:
     n_vectors = math.prod(cardinalities)
     if training == "auto":
         return "enumeration" if n_vectors <= _FEW_VECTORS else "pseudo"
@@ -425,8 +420,7 @@ def _resolved(training: Any, cardinalities: tuple[int, ...]) -> Training:
             f'training="enumeration" would enumerate {n_vectors:.3g} label vectors for every row;'
             f' at most {_MOST_VECTORS} are allowed. Use "supported" or "pseudo".'
         )
-    chosen: Training = training
-    return chosen
+    return training
 
 
 @stored("pairwise-crf")
