@@ -370,13 +370,10 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
             ensure_all_finite="allow-nan",
         )
         checked = one_entry_each(checked)  # other sparse formats are CSR by now
+        names = getattr(self, "feature_names_in_", None)
         if not self._allows_nan():
-            parameters.check_no_nan(
-                checked, getattr(self, "feature_names_in_", None), type(self).__name__
-            )
-        parameters.check_magnitude(
-            checked, getattr(self, "feature_names_in_", None), parameters.LARGEST_FEATURE
-        )
+            parameters.check_no_nan(checked, names, type(self).__name__)
+        parameters.check_magnitude(checked, names, parameters.LARGEST_FEATURE)
         return checked
 
     def _allows_nan(self) -> bool:
@@ -391,8 +388,7 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
             self.C_ = C
 
     def _seed(self) -> int:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return int(seed)
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def label_notes(self) -> dict[int, str]:
         """Return for labels, by position, what a notebook says beside their names."""

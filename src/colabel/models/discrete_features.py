@@ -195,8 +195,7 @@ def held_out_weights(weight: Array, n_folds: int, source: Indices | None = None)
         copy = np.argsort(np.argsort(first))[copy]  # numbered as they come
         total = np.bincount(copy, weight).astype(np.float64)
         share: Array = weight / np.where(total > 0, total, 1.0)[copy]
-        dealt: Array = share[:, None] * held_out_weights(total, n_folds)[copy]
-        return dealt
+        return share[:, None] * held_out_weights(total, n_folds)[copy]
     whole = np.floor(weight)
     rounds, rest = np.divmod(whole, n_folds)
     # how many cards after the row's own starting fold a fold comes

@@ -38,9 +38,15 @@ def check_takes_chunks(model: Any) -> None:
     """Raise unless a model, with its parameters, learns from Dask arrays."""
     name = type(model).__name__
     if not model.fits_chunks:
+        models = import_module("colabel.models")  # when asked: all of them import this file
+        fitting = [
+            f"{kind.__name__} (of a sample)" if kind.samples_chunks else kind.__name__
+            for kind in (getattr(models, each) for each in models.__all__)
+            if getattr(kind, "fits_chunks", False)
+        ]
         raise TypeError(
-            f"{name} does not learn from Dask arrays; {_fitting()} do. Give {name} a sample of the"
-            " rows as NumPy arrays, such as X[rows].compute()."
+            f"{name} does not learn from Dask arrays; {', '.join(fitting[:-1])} and {fitting[-1]}"
+            f" do. Give {name} a sample of the rows as NumPy arrays, such as X[rows].compute()."
         )
     if model.samples_chunks:  # what it learns from is in memory
         return
@@ -50,18 +56,6 @@ def check_takes_chunks(model: Any) -> None:
                 f"{name}({given}=...) does not learn from Dask arrays: leave {given} out, or give a"
                 " sample of the rows as NumPy arrays."
             )
-
-
-def _fitting() -> str:
-    """Name the models that say of themselves that they learn from chunks."""
-    models = import_module("colabel.models")  # when asked: all of them import this file
-    kinds = [getattr(models, name) for name in models.__all__]
-    names = [
-        f"{kind.__name__} (of a sample)" if kind.samples_chunks else kind.__name__
-        for kind in kinds
-        if getattr(kind, "fits_chunks", False)
-    ]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def is_short(data: ChunkedData) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import field, replace
+from operator import methodcaller
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -141,10 +142,9 @@ class ChainModel(Chained):
         return model
 
     def _joint(self, X: Any) -> Chain:
-        seed = self._sampling_seed
-        inputs = self._inputs(X)
+        search = self._search(self._sampling_seed)
         return self._chain.joint(
-            self.label_space_, inputs, self._search(seed), self.n_samples, seed
+            self.label_space_, self._inputs(X), search, self.n_samples, self._sampling_seed
         )
 
     def predict_path_proba(self, X: Any) -> Any:
@@ -155,7 +155,7 @@ class ChainModel(Chained):
         (n, d) array of P(y = 1) for labels of two values, otherwise a list of (n, K_i) arrays.
         """
         check_is_fitted(self)
-        chunks: list[list[Array]] = self._by_chunks(X, _path_tables)
+        chunks: list[list[Array]] = self._by_chunks(X, methodcaller("path_tables"))
         tables = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
         if self.label_space_.is_binary:
             return np.stack([table[:, 1] for table in tables], axis=1)
@@ -169,11 +169,6 @@ class ChainModel(Chained):
             "order: " + ", ".join(names[i] for i in order) + "."
         )
         return LabelGraph(names, np.stack([order[:-1], order[1:]], axis=1), meaning, directed=True)
-
-
-def _path_tables(joint: Any) -> list[Array]:
-    tables: list[Array] = joint.path_tables()
-    return tables
 
 
 @stored("classifier-chain")

@@ -520,8 +520,7 @@ class VectorPool:
                 for (_, j), width in zip(edges, area, strict=True)
             ]
             found += np.hstack(tables) @ pair_columns(vectors, sizes, edges).T
-        scores: Array = found
-        return scores
+        return found
 
     def exponents(self, own: sp.csr_array, weight: Array) -> Array:
         """Exponents a (5,) that make the label vectors of rows of weight (n,) most probable.
