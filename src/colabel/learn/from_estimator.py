@@ -238,6 +238,16 @@ def _score_one(
     return result
 
 
+def check_takes_weight(estimator: Any, weight: Any, inner: Any = None) -> None:
+    """Raise ValueError if there are weights, and an estimator, or the model inside, takes none."""
+    taking = estimator if inner is None else inner
+    if weight is not None and not has_fit_parameter(taking, "sample_weight"):
+        raise ValueError(
+            f"estimator={estimator!r} does not accept sample_weight. Fit without weights"
+            " or choose an estimator that takes them."
+        )
+
+
 @dataclass(frozen=True)
 class EstimatorLearner:
     """Any scikit-learn classifier with `predict_proba`, cloned for every target.
@@ -272,11 +282,7 @@ class EstimatorLearner:
 
     def on(self, data: TrainingData) -> EstimatorLearner:
         """See `ConditionalLearner.on`."""
-        if data.weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
-            raise ValueError(
-                f"estimator={self.estimator!r} does not accept sample_weight. Fit without"
-                " weights or choose an estimator that takes them."
-            )
+        check_takes_weight(self.estimator, data.weight)
         return replace(self, data=data)
 
     def cross_validate(

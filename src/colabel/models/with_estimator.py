@@ -11,13 +11,17 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, n_label_columns
 from colabel.core.estimators import attribute, fits_afresh
 from colabel.core.schema import SOMETIMES, Estimator, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
-from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, stack
+from colabel.learn.from_estimator import (
+    EstimatorLearner,
+    EstimatorModels,
+    check_takes_weight,
+    stack,
+)
 from colabel.models.base import JointClassifier
 from colabel.models.cross_fitting import fitted_members, require_joint
 from colabel.models.label_graph import LabelGraph
@@ -49,12 +53,8 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
     @fits_afresh
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier behind."""
+        check_takes_weight(self.estimator, sample_weight)
         arguments = {} if sample_weight is None else {"sample_weight": sample_weight}
-        if arguments and not has_fit_parameter(self.estimator, "sample_weight"):
-            raise ValueError(
-                f"estimator={self.estimator!r} does not accept sample_weight. Fit without weights"
-                " or choose an estimator that takes them."
-            )
         self.estimator_ = clone(self.estimator).fit(X, y, **arguments)
         self.classes_ = np.unique(y)
         return self
@@ -106,8 +106,7 @@ class ScoresAsLogOdds(HardDecisions):
                 f" {len(self.classes_)} values. Let it give one score a value, such as by"
                 " decision_function_shape='ovr'."
             )
-        found: Array = softmax(scores, axis=1)
-        return found
+        return softmax(scores, axis=1)
 
 
 def has_probabilities(estimator: BaseEstimator | None) -> bool:
@@ -272,12 +271,7 @@ class AroundModel(MetaEstimatorMixin, JointClassifier):
 
     def _fitted(self, data: TrainingData, seed: int) -> Any:
         """Fit the model to some rows."""
-        inner = model_inside(self.estimator)
-        if data.weight is not None and not has_fit_parameter(inner, "sample_weight"):
-            raise ValueError(
-                f"estimator={self.estimator!r} does not accept sample_weight. Fit without weights"
-                " or choose an estimator that takes them."
-            )
+        check_takes_weight(self.estimator, data.weight, model_inside(self.estimator))
         members = [("model", seeded(self.estimator, seed))]
         fitted, failed = fitted_members(members, data, self.label_space_)
         if failed:
