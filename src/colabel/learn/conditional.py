@@ -21,7 +21,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums
 from colabel.labels import MISSING
-from colabel.learn.row_hashing import column_range, hashed_folds, rounding_units, row_digests
+from colabel.learn.row_hashing import column_range, hashed_folds, row_digests, units_of
 
 if TYPE_CHECKING:
     from colabel.learn.chunks.chunked_data import ChunkedData
@@ -320,25 +320,20 @@ class ConditionalModels(Protocol):
 
         `extra` (n, e) are the extra features, where the training data had any.
         """
-        ...
 
     @property
     def n_iter(self) -> int | None:
         """Most iterations any of them took; None where nobody counts."""
-        ...
 
     @property
     def coef(self) -> list[Array] | None:
         """Coefficients (K_i, p + e + 1) of every target, the intercept last; None: not linear."""
-        ...
 
     def take(self, order: Indices) -> Self:
         """Return some of the models in another order: position i has the model `order[i]`."""
-        ...
 
     def joined(self, *others: Self) -> Self:
         """Return these models and then the others."""
-        ...
 
 
 class ConditionalLearner(Protocol):
@@ -346,11 +341,9 @@ class ConditionalLearner(Protocol):
 
     def values(self, choice: Indices) -> Array | None:
         """Return the hyperparameters (m,) at these positions; None where there is none."""
-        ...
 
     def on(self, data: TrainingData) -> Learning:
         """Prepare some rows for learning."""
-        ...
 
 
 class Learning(Protocol):
@@ -359,12 +352,10 @@ class Learning(Protocol):
     @property
     def data(self) -> TrainingData:
         """The rows."""
-        ...
 
     @property
     def needs_choice(self) -> bool:
         """Whether there is a hyperparameter to choose."""
-        ...
 
     def cross_validate(
         self,
@@ -385,11 +376,9 @@ class Learning(Protocol):
         keep : bool
             Whether to hand on the path, where there is one, and log-probabilities.
         """
-        ...
 
     def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> ConditionalModels:
         """Fit every target of every group with its chosen hyperparameter."""
-        ...
 
     def cross_fitted_scores(
         self, folds: Folds, choice: Indices, models: Any = None
@@ -399,7 +388,6 @@ class Learning(Protocol):
         They are those of `scores_of`. The folds must cover all rows; `choice` (d,) is that of
         every label alone, and `models` are those of `HeldOutScores` on the same folds, if known.
         """
-        ...
 
 
 AtFolds = Callable[["FoldModels", TrainingData, Indices], Any]
@@ -494,7 +482,7 @@ def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
     total = np.bincount(group.ravel(), weights=weight[used]).astype(np.float64)
     kept = used[first]
     # Only rows equal to the last bit are merged, but their order survives rounding noise.
-    order = np.argsort(row_digests(data, seed, rounding_units(data))[kept])
+    order = np.argsort(row_digests(data, seed, units_of(*data.column_range))[kept])
     kept, total = kept[order], total[order]
     return replace(data.take(kept), weight=total)
 

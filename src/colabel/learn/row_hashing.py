@@ -37,7 +37,7 @@ class RowRanks:
     ----------
     seed : int
     units : (p,)
-        See `rounding_units`.
+        See `units_of`.
     distinct : (D,) or None
         Digests of the rows that differ, ascending: a row's rank is its place among them. None where
         rows are too many to be sorted, or to be seen together: then the digest itself is the
@@ -178,11 +178,6 @@ def _distinguished(data: TrainingData, features: Keys, seed: int) -> Keys:
     place = places - np.maximum.accumulate(np.where(first, places, 0))
     digests[rows] = np.where(first, own, mix(own + place.astype(np.uint64)))
     return digests
-
-
-def rounding_units(data: TrainingData) -> Array:
-    """The step (p,) to which each feature is rounded before it is hashed."""
-    return units_of(*column_range(data))
 
 
 def column_range(data: TrainingData) -> tuple[Array, Array]:
