@@ -321,8 +321,7 @@ class Design:
     def rmatvec(self, residual: Array) -> Array:
         """Residuals (c, n) times the rows, (c, q): the transposed product."""
         product = self._product(residual, forward=False)
-        double: Array = product if isinstance(product, np.ndarray) else product.double()
-        return double
+        return product if isinstance(product, np.ndarray) else product.double()
 
     def _product(self, factor: Any, *, forward: bool) -> Any:
         matrix = self.rows if forward or self.columns is None else self.columns

@@ -214,8 +214,7 @@ class ChunkedRows:
 
     def counts(self, tasks: Tasks, n_folds: int) -> Array:
         """See `LocalRows.counts`."""
-        weights: Array = self.survey.counts[tasks.group, :, tasks.label, : tasks.n_classes]
-        return weights
+        return self.survey.counts[tasks.group, :, tasks.label, : tasks.n_classes]
 
     def used(self, tasks: Tasks) -> Array | None:
         """Which coordinates (T, 1, q) of a task are not empty, where that matters."""

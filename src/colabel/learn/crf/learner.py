@@ -338,13 +338,12 @@ class FieldLearner:
                         problems, node, ridge, groups, full, advance
                     )
         # One item of `map_threads` keeps BLAS to one thread: the same answer for any n_jobs.
-        (final,) = map_threads(
+        ((tuned, profile),) = map_threads(
             lambda problem: self._final(problem, node, ridge, group),
             [whole],
             self.n_jobs,
             lambda: None,
         )
-        tuned, profile = final
         nodes = rows.nodes.from_basis(tuned.theta.node.T).T
         if self.constant == "free":  # labels without edges keep their independent regression
             isolated = ~np.isin(tuned.layout.label_of_column, tuned.layout.edges)
@@ -418,8 +417,7 @@ class FieldLearner:
         no_edges = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
         edges = candidate_edges(train, node, no_edges, self.most_candidates)
         layout = FieldLayout(cardinalities, edges)
-        zero = np.zeros((train.edges.n_coordinates, layout.n_edge_columns))
-        start = Parameters(node, zero)
+        start = Parameters(node, np.zeros((train.edges.n_coordinates, layout.n_edge_columns)))
         return FieldProblem(train, held_out, layout, start, self.objective, self.score)
 
     def _fold_problems(

@@ -119,8 +119,7 @@ class FieldLayout:
         """Euclidean norm (E,) of the parameters of every edge, given the edge matrix."""
         squares = np.einsum("qc,qc->c", edge, edge)
         summed = np.bincount(self.edge_of_column, weights=squares, minlength=self.n_edges)
-        norms: Array = np.sqrt(summed)
-        return norms
+        return np.sqrt(summed)
 
     def restrict(self, kept: ArrayLike) -> tuple[FieldLayout, Indices]:
         """Return the layout of some edges (positions or flags) and their columns in this one."""

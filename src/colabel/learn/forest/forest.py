@@ -484,8 +484,7 @@ def grow(
     shift = far_from_zero(X)
     rows = single_precision(shifted(X, shift))
     if is_sparse(rows):  # the trees are several times as fast on dense rows
-        few = rows.shape[0] * rows.shape[1] <= _MOST_DENSE
-        if few:
+        if rows.shape[0] * rows.shape[1] <= _MOST_DENSE:
             rows = np.ascontiguousarray(dense(rows))
         elif rows.nnz <= np.iinfo(np.int32).max:  # the 32 bits an index that trees take
             parts32 = (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32))
