@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import signal
-import stat
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -53,13 +52,11 @@ def written_whole(path: Path) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
-    if target.exists():
-        mode = target.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
-        if not stat.S_ISREG(mode):
-            reason = "is a device, a pipe or a socket, not a file"
-            raise OSError(errno.EINVAL, reason, str(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
+    if target.exists() and not target.is_file():
+        reason = "is a device, a pipe or a socket, not a file"
+        raise OSError(errno.EINVAL, reason, str(path))
     with scratch_folder(target.parent, f".{target.name}.") as folder:
         part = folder / target.name  # whose suffix says how it is written
         part.touch()
