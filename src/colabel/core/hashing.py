@@ -32,8 +32,7 @@ def mix(words: Keys) -> Keys:
     """
     words = (words ^ (words >> np.uint64(30))) * np.uint64(FIRST_FACTOR)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(SECOND_FACTOR)
-    scrambled: Keys = words ^ (words >> np.uint64(31))
-    return scrambled
+    return words ^ (words >> np.uint64(31))
 
 
 def row_keys(X: Any, units: Array | None = None) -> Keys:

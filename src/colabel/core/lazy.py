@@ -34,8 +34,7 @@ def export_lazily(package: str) -> list[str]:
     """
     stub = Path(sys.modules[package].__file__ or "").with_suffix(".pyi")
     text = stub.read_text(encoding="utf-8")
-    imports = re.findall(r"from (\S+) import \(?\s*(\w+)", text)
-    home_of = {name: home for home, name in imports}
+    home_of = {name: home for home, name in re.findall(r"from (\S+) import \(?\s*(\w+)", text)}
     listed = re.search(r"__all__ = \[(.*?)\]", text, re.DOTALL)
 
     class Lazy(ModuleType):

@@ -67,8 +67,7 @@ def eigenvectors(symmetric: Array) -> tuple[Array, Array]:
     long as one if another process uses one of the cores.
     """
     with one_blas_thread:
-        values, vectors = sla.eigh(symmetric)
-    return values, vectors
+        return sla.eigh(symmetric)
 
 
 def as_bytes(codes: Codes) -> NDArray[np.void]:
@@ -79,5 +78,4 @@ def as_bytes(codes: Codes) -> NDArray[np.void]:
 
 def first_occurrences(rows: Indices, codes: Codes) -> Indices:
     """Return the ascending positions of the first occurrence of each (row, label vector) pair."""
-    keyed = as_bytes(np.column_stack([rows, codes]).astype(np.int32))
-    return np.sort(np.unique(keyed, return_index=True)[1])
+    return np.sort(np.unique(as_bytes(np.column_stack([rows, codes])), return_index=True)[1])

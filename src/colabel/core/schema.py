@@ -479,11 +479,6 @@ class Declared:
                     del fields[name]
         return fields | dict.fromkeys(sorted(self.defaults.keys() - fields), self.others)
 
-    def may_lack(self, name: str) -> bool:
-        """Whether an estimator may be fitted without an attribute."""
-        kinds, marks = parts_of(self.fields[name])
-        return NoneType in kinds or SOMETIMES in marks or name in _NOT_KEPT
-
     def take(self, value: Any) -> Fields:
         """Return the fields of an object."""
         if self.taken is not None:
@@ -592,7 +587,10 @@ def checked(declared: Declared, fields: Fields) -> Dims:
         elif default is not inspect.Parameter.empty:
             fields[name] = default
         else:
-            needed = name in declared.defaults or (fitted and not declared.may_lack(name))
+            kinds, marks = parts_of(declared.fields[name])
+            # an attribute without which an estimator may be fitted
+            spare = NoneType in kinds or SOMETIMES in marks or name in _NOT_KEPT
+            needed = name in declared.defaults or (fitted and not spare)
             check_that(not needed, f"{called} has lost its {name}")
     while pending:  # a field may name a size that a later one gives
         before, unknown_size = pending, None

@@ -209,8 +209,7 @@ def _loaded(archive: content.Archive, file: str, trusted: Sequence[str]) -> Any:
             f"version, {__version__}: {error}. Load it with the version that made it, or fit "
             "the model again and save it anew."
         ) from error
-    space = _space_of(model, "have been saved", file)
-    if list(space.names) != manifest["labels"]:
+    if list(_space_of(model, "have been saved", file).names) != manifest["labels"]:
         raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
     return model
 
