@@ -109,6 +109,19 @@ def test_rows_without_labels_beside_complete_ones(rng, model_class):
     np.testing.assert_allclose(log_prob, alone.joint(X[:60]).log_prob(Y[:60]), atol=1e-9)
 
 
+@pytest.mark.parametrize("model_class", [colabel.CollectiveCRF, colabel.PairwiseCRF])
+def test_nodes_of_fields_learn_nothing_from_drawn_labels(rng, model_class):
+    """Without edges a field is regressions of the known labels, however many others are drawn."""
+    X, Y = drawn(rng)
+    holes = with_holes(rng, Y, 0.6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        field = model_class(C=0.3, ridge=1e7, random_state=0, tol=1e-6, max_iter=5000)
+        alone = BinaryRelevance(C=0.3, random_state=0, tol=1e-6, max_iter=5000).fit(X, holes)
+        found = field.fit(X, holes).predict_proba(X)
+    np.testing.assert_allclose(found, alone.predict_proba(X), atol=1e-4)
+
+
 def test_draws_follow_the_posterior_of_a_chain(rng):
     X, Y = drawn(rng)
     model = ClassifierChain(1.0, random_state=0).fit(X, Y)

@@ -170,6 +170,11 @@ class TrainingData(Rows):
         return np.ones(self.n_rows) if self.weight is None else self.weight
 
     @property
+    def filled(self) -> Codes:
+        """Codes (n, d) of the labels as features of each other: drawn where they are missing."""
+        return self.codes
+
+    @property
     def total_weight(self) -> float:
         """Sum of the row weights."""
         return float(self.n_rows if self.weight is None else self.weight.sum())

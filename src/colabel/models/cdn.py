@@ -46,7 +46,6 @@ from colabel.models.learning import (
     can_hold_out,
     choose,
     dependence,
-    label_features,
     make_folds,
 )
 from colabel.models.with_estimator import (
@@ -399,7 +398,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
 
 def _own_columns(data: TrainingData, coding: LabelCoding) -> Array:
-    return coded_columns(label_features(data), data.cardinalities, coding)
+    return coded_columns(data.filled, data.cardinalities, coding)
 
 
 def _held_back(

@@ -177,21 +177,19 @@ class FieldModel(Penalised):
     def _learn(self, data: Any) -> None:
         check_table_sizes(data, self.label_names_)
         seed = self._seed()
-        n_missing = data.missing_labels[0]
         data = completed_by_chain(data, seed, self.n_jobs)
-        known = data
-        if isinstance(data, CompletedData) and n_missing:
-            known, data = data.known_targets(), data.by_known_share()
+        # drawn labels are neighbours, but not targets: they repeat what the chain believes
+        known = data.known_targets() if isinstance(data, CompletedData) else data
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, seed)
         regressions = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
-        linear = regressions.on(data)
+        linear = regressions.on(known)
         taken = self.__dict__.pop("_taken", None)
         if taken is None:
-            choice = choose(regressions.on(known), folds)
+            choice = choose(linear, folds)
         else:
             choice = (linear.learner.grid == taken[:, None]).argmax(axis=1)
-        self.models_ = linear.fit([everything(data)], [choice])
+        self.models_ = linear.fit([everything(known)], [choice])
         self.C_ = linear.learner.values(choice)
         held_out = folds if can_hold_out(folds) else None
         learned = learner.learn(linear, self.models_, choice, 0.5 / self.C_, held_out)

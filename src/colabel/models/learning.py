@@ -88,17 +88,14 @@ class CompletedData(TrainingData):
         """
         return replace(self, codes=self.origin.codes[self.source], drawn=self.codes)
 
-    def by_known_share(self) -> Self:
-        """Return the rows, each of which counts by the share of its labels that are known.
-
-        Draws repeat what the model that drew them believes: as data they would confirm it.
-        """
-        known = (self.origin.codes[self.source] != MISSING).mean(axis=1)
-        return replace(self, weight=self.row_weights * known)
+    @property
+    def filled(self) -> Codes:
+        """Codes (n, d) with draws in the place of missing labels."""
+        return self.codes if self.drawn is None else np.asarray(self.drawn)
 
     def rows_with(self, label: int, value: int) -> Indices:
         """Positions of the rows that have a value of a label, known or drawn."""
-        return np.flatnonzero(label_features(self)[:, label] == value)
+        return np.flatnonzero(self.filled[:, label] == value)
 
     def random_folds(self, cv: int | float, seed: int) -> Folds:
         """Assign the rows as they were given to folds."""
@@ -211,13 +208,7 @@ def with_label_columns(data: TrainingData) -> TrainingData:
 
 
 def _own_label_columns(data: TrainingData) -> Array:
-    return label_columns(label_features(data), data.cardinalities)
-
-
-def label_features(data: TrainingData) -> Codes:
-    """Codes (n, d) of the labels as features of each other: with draws in the place of gaps."""
-    drawn = data.drawn if isinstance(data, CompletedData) else None
-    return data.codes if drawn is None else drawn
+    return label_columns(data.filled, data.cardinalities)
 
 
 def can_hold_out(folds: Folds) -> bool:

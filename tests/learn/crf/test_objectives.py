@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
@@ -61,6 +63,49 @@ def test_likelihood_by_enumeration_is_equation_2_1(data, layout, theta, sizes):
     np.testing.assert_allclose(
         every.value_and_gradient(theta)[0], -(data.weight @ expected), rtol=1e-10
     )
+
+
+@pytest.fixture
+def partial(rng, data):
+    """The same rows, of whose labels some are drawn."""
+    return replace(data, known=rng.random(data.codes.shape) < 0.6)
+
+
+def test_drawn_labels_are_neighbours_but_no_targets(partial, layout, theta):
+    field, nodes, edges = oracle_of(partial, layout, theta)
+    expected = -sum(
+        partial.weight[n] * field.log_conditional(nodes[n], edges[n], list(partial.codes[n]), i)
+        for n, i in np.argwhere(partial.known)
+    )
+    objective = PseudoLikelihood(partial, layout)
+    np.testing.assert_allclose(objective.value(theta), expected, rtol=1e-12)
+    assert_gradient(objective, theta)
+    some = PseudoLikelihood(partial.rows(np.array([5, 2])), layout).log_conditionals(theta)
+    np.testing.assert_allclose(some, objective.log_conditionals(theta)[[5, 2]])
+
+
+def test_likelihood_of_known_labels_sums_over_the_others(partial, layout, theta, sizes):
+    field, nodes, edges = oracle_of(partial, layout, theta)
+    every = all_vectors(sizes)
+    expected = []
+    for n, (own, known) in enumerate(zip(partial.codes, partial.known, strict=True)):
+        agreeing = [y for y in every.tolist() if (y == own)[known].all()]
+        parts = [field.log_prob(nodes[n], edges[n], y) for y in agreeing]
+        expected.append(np.logaddexp.reduce(parts))
+    objective = StateLikelihood(partial, layout, every)
+    np.testing.assert_allclose(objective.log_likelihood(theta), expected, atol=1e-10)
+    np.testing.assert_allclose(held_out_score(partial, layout, theta), expected, atol=1e-10)
+    assert_gradient(objective, theta)
+    # a vector that is drawn, but not on the list, counts as if all of it were known
+    some = every[1:]
+    objective = StateLikelihood(partial, layout, some)
+    found, whole = (
+        StateLikelihood(rows, layout, some).log_likelihood(theta)
+        for rows in (partial, replace(partial, known=None))
+    )
+    unlisted = (partial.codes == every[0]).all(axis=1)
+    np.testing.assert_allclose(found[unlisted], whole[unlisted])
+    assert_gradient(objective, theta)
 
 
 def test_supported_likelihood_sums_over_listed_vectors_and_the_own_one(rng):

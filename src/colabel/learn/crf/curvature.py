@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from colabel.core.arrays import Array, Codes, Indices, row_slices
+from colabel.core.arrays import Array, Codes, Flags, Indices, row_slices
 from colabel.core.numeric import as_bytes
 from colabel.learn.crf.pseudo_likelihood import FieldData, FieldLayout, Parameters, PseudoLikelihood
 
@@ -317,8 +317,9 @@ class StateLikelihood:
     .. math:: -\sum_n \omega_n \Bigl(s(y^n, x^n) - \log \sum_{y \in S \cup \{y^n\}}
               e^{s(y, x^n)}\Bigr)
 
-    Exact if S holds all vectors. With the vectors of the training rows it is the "supported
-    inference" of Ghamrawi and McCallum.
+    Of a row that lacks labels, s(y^n, x^n) is the logarithm of the sum over the vectors that agree
+    with the others. Exact if S holds all vectors. With the vectors of the training rows it is the
+    "supported inference" of Ghamrawi and McCallum.
 
     Parameters
     ----------
@@ -344,6 +345,7 @@ class StateLikelihood:
     def __init__(self, data: FieldData, layout: FieldLayout, states: Codes) -> None:
         self.data = data
         self.layout = layout
+        self._states = states
         self._node, self._edge = indicators(states, layout)
         self._own_node, self._own_edge = indicators(data.codes, layout)
         self._unlisted = np.isin(as_bytes(data.codes), as_bytes(states), invert=True)
@@ -355,12 +357,16 @@ class StateLikelihood:
         node_slope, edge_slope = np.empty_like(node), np.zeros_like(edge)
         value = 0.0
         for part in self._blocks():
-            prob, own = self._probabilities(node, edge, part)
-            value -= float(data.weight[part] @ own)
-            prob *= data.weight[part, None]
+            prob, own, given = self._probabilities(node, edge, part)
+            weight = data.weight[part]
+            value -= float(weight @ own)
             # The row's own vector, where it is not on the list, keeps its share of the sum.
-            kept = np.where(self._unlisted[part], np.exp(own), 0.0) * data.weight[part]
-            missed = sp.diags_array(data.weight[part] - kept)
+            own_weight = weight * np.where(self._unlisted[part], 1.0 - np.exp(own), 1.0)
+            if given is not None:
+                prob -= given
+                own_weight[given.any(axis=1)] = 0.0
+            prob *= weight[:, None]
+            missed = sp.diags_array(own_weight)
             node_slope[part] = (self._node.T @ prob.T).T - missed @ self._own_node[part]
             if data.edges.shared:
                 own_edges = self._own_edge[part].T @ missed.diagonal()
@@ -375,8 +381,13 @@ class StateLikelihood:
         parts = [self._probabilities(node, edge, part)[1] for part in self._blocks()]
         return np.concatenate(parts)
 
-    def _probabilities(self, node: Array, edge: Array, part: slice) -> tuple[Array, Array]:
-        """Probabilities of the listed vectors (m, S), log-probabilities of the rows' own (m,)."""
+    def _probabilities(
+        self, node: Array, edge: Array, part: slice
+    ) -> tuple[Array, Array, Array | None]:
+        """Probabilities of the listed vectors (m, S), log-probabilities of the rows' labels (m,).
+
+        Where labels are missing, also the probabilities (m, S) given the others.
+        """
         edges = edge if self.data.edges.shared else edge[part]
         scores = (self._node @ node[part].T).T + (self._edge @ edges.T).T
         own = (self._own_node[part] * node[part]).sum(axis=1)
@@ -386,8 +397,26 @@ class StateLikelihood:
         np.exp(scores, out=scores)
         log_sum = highest + np.log(scores.sum(axis=1))
         log_sum = np.where(self._unlisted[part], np.logaddexp(log_sum, own), log_sum)
+        given = None
+        if self.data.known is not None:
+            given = np.where(self._agreeing(part), scores, 0.0)
+            share = given.sum(axis=1)
+            listed = share > 0.0
+            share[~listed] = 1.0
+            own = np.where(listed, highest + np.log(share), own)
+            given /= share[:, None]
         scores *= np.exp(highest - log_sum)[:, None]
-        return scores, own - log_sum
+        return scores, own - log_sum, given
+
+    def _agreeing(self, part: slice) -> Flags:
+        """Which listed vectors agree with the known labels of each row, (m, S)."""
+        assert self.data.known is not None
+        agreeing: Flags = ~self._unlisted[part, None]
+        for codes, known, own in zip(
+            self.data.codes[part].T, self.data.known[part].T, self._states.T, strict=True
+        ):
+            agreeing = agreeing & ((codes[:, None] == own) | ~known[:, None])
+        return agreeing
 
     def _blocks(self) -> list[slice]:
         return row_slices(len(self.data.codes), _BLOCK, self._node.shape[0])

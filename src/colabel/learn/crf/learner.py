@@ -24,7 +24,7 @@ from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, stored
 from colabel.core.threads import map_threads
 from colabel.joint import PairwiseField
-from colabel.labels import LabelSpace
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, is_chunked
 from colabel.learn.crf.chunked_field import ChunkedFieldData
 from colabel.learn.crf.curvature import Penalty, StateLikelihood, Structure, learn_structure, tune
@@ -60,7 +60,7 @@ _PATH_TOLERANCE = 0.3
 def held_out_score(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
     """Score (n,) of every row: its log-likelihood, or log-pseudo-likelihood for many labels."""
     if math.prod(layout.cardinalities) <= MOST_VECTORS:
-        return _field(data, layout, theta).log_prob_codes(data.codes)
+        return _field(data, layout, theta).log_prob_codes(data.targets)
     return np.asarray(PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1))
 
 
@@ -80,7 +80,8 @@ def mode_is_true(
     tables = layout.node_tables(data.nodes.matmat(independent))
     start = np.stack([table.argmax(axis=1) for table in tables], axis=1)
     modes = _field(data, layout, theta, start=start).mode_codes()
-    return np.asarray((modes == data.codes).all(axis=1), dtype=np.float64)
+    right = (modes == data.codes) | (data.targets == MISSING)
+    return np.asarray(right.all(axis=1), dtype=np.float64)
 
 
 def _field(
@@ -404,7 +405,9 @@ class FieldLearner:
         if self.constant == "none":
             nodes = nodes.with_level(0.0)
             edges = edges.with_level(0.0) if len(columns) else edges
-        return FieldData(nodes, edges, np.ascontiguousarray(data.codes, dtype=np.int32), weight)
+        codes = np.ascontiguousarray(data.filled, dtype=np.int32)
+        known = data.codes != MISSING if data.missing_labels[0] else None
+        return FieldData(nodes, edges, codes, weight, known)
 
     def _problem(
         self,

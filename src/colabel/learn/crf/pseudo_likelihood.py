@@ -20,6 +20,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.compiling import njit
 from colabel.core.exponential import ORDERED, exp_of_negative, log_one_plus
 from colabel.core.schema import Below, Between, Dims, Fields, Is, check_that, stored
+from colabel.labels import MISSING
 from colabel.learn.design import Design
 from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
 
@@ -153,6 +154,7 @@ def pseudo_terms(
     edge: Array,
     codes: Codes,
     weight: Array,
+    known: Flags,
     sizes: Indices,
     edges: Indices,
     node_start: Indices,
@@ -166,6 +168,7 @@ def pseudo_terms(
     For every row, given node scores (n, cv) and edge scores (n, ce), or (1, ce) where tables do
     not depend on the row: fills `log_prob` (n, d) with log P(y_i | y_-i, x) and `node_slope`,
     `edge_slope` with derivatives by the scores. Derivatives by shared edge scores are summed.
+    Terms of labels that are not `known` (n, d) are zero; all are where that is empty.
     """
     n_rows, n_labels = codes.shape
     shared = edge.shape[0] == 1
@@ -207,6 +210,9 @@ def pseudo_terms(
             for a in range(first[i], first[i + 1]):
                 score[a] *= weight[row] / total
             score[first[i] + codes[row, i]] -= weight[row]
+            if known.size and not known[row, i]:
+                log_prob[row, i] = 0.0
+                score[first[i] : first[i + 1]] = 0.0
             for a in range(sizes[i] - 1):
                 node_slope[row, node_start[i] + a] = score[first[i] + a]
         if not shared:
@@ -249,6 +255,7 @@ def binary_terms(
     edge: Array,
     codes: Codes,
     weight: Array,
+    known: Flags,
     edges: Indices,
     node_slope: Array,
     edge_slope: Array,
@@ -275,6 +282,9 @@ def binary_terms(
             score[i] += off[j] * (w00 - w10) + (1.0 - off[j]) * w01
             score[j] += off[i] * (w00 - w01) + (1.0 - off[i]) * w10
         _settle(score, off, weight[row], log_prob[row])
+        if known.size:
+            score *= known[row]
+            log_prob[row] *= known[row]
         node_slope[row] = score
         slope = edge_slope[0 if shared else row]
         for e in range(edges.shape[0]):
@@ -322,12 +332,22 @@ class FieldData:
         Codes of the labels, none missing.
     weight : (n,)
         Weights of the rows.
+    known : (n, d) or None
+        Which labels are known where the codes of others were drawn: these are neighbours alone.
     """
 
     nodes: Design
     edges: Design
     codes: Codes
     weight: Array
+    known: Flags | None = None
+
+    @property
+    def targets(self) -> Codes:
+        """Codes (n, d) of the labels, missing where they are not known."""
+        if self.known is None:
+            return self.codes
+        return np.where(self.known, self.codes, MISSING).astype(np.int32)
 
     @property
     def total_weight(self) -> float:
@@ -362,9 +382,9 @@ class FieldData:
 
     def rows(self, index: Indices) -> FieldData:
         """Return some of the rows."""
-        return FieldData(
-            self.nodes.take(index), self.edges.take(index), self.codes[index], self.weight[index]
-        )
+        known = None if self.known is None else self.known[index]
+        parts = self.nodes.take(index), self.edges.take(index), self.codes[index]
+        return FieldData(*parts, self.weight[index], known)
 
 
 Score = Callable[[FieldData, FieldLayout, Parameters], Array]
@@ -392,7 +412,7 @@ def pair_sums(data: FieldData, node: Array, layout: FieldLayout) -> tuple[Array,
     tables = layout.node_tables(data.nodes.matmat(node))
     log_prob = [table - np.logaddexp.reduce(table, axis=1)[:, None] for table in tables]
     scores = [(np.diff(table) if table.shape[1] == 2 else table).T for table in log_prob]
-    return score_sums(label_residuals(scores, data.codes, layout.cardinalities), data.weight)
+    return score_sums(label_residuals(scores, data.targets, layout.cardinalities), data.weight)
 
 
 class PseudoLikelihood:
@@ -451,20 +471,19 @@ class PseudoLikelihood:
         node = data.nodes.matmat(theta.node)
         edge = data.edges.matmat(theta.edge)
         log_prob = np.empty(data.codes.shape)
+        known = np.empty((0, 0), dtype=bool) if data.known is None else data.known
+        of_rows = data.codes, data.weight, known
         node_slope, edge_slope = np.empty_like(node), np.empty_like(edge)
         if layout.is_binary and data.edges.shared:
-            self._shared_terms(node, edge[0], node_slope, edge_slope[0], log_prob)
+            self._shared_terms(node, edge[0], of_rows, node_slope, edge_slope[0], log_prob)
             return log_prob, node_slope, edge_slope
         if layout.is_binary:
-            binary_terms(
-                node, edge, data.codes, data.weight, layout.edges, node_slope, edge_slope, log_prob
-            )
+            binary_terms(node, edge, *of_rows, layout.edges, node_slope, edge_slope, log_prob)
             return log_prob, node_slope, edge_slope
         pseudo_terms(
             node,
             edge,
-            data.codes,
-            data.weight,
+            *of_rows,
             layout.sizes,
             layout.edges,
             layout.node_start,
@@ -476,7 +495,13 @@ class PseudoLikelihood:
         return log_prob, node_slope, edge_slope
 
     def _shared_terms(
-        self, node: Array, edge: Array, node_slope: Array, edge_slope: Array, log_prob: Array
+        self,
+        node: Array,
+        edge: Array,
+        of_rows: tuple[Codes, Array, Flags],
+        node_slope: Array,
+        edge_slope: Array,
+        log_prob: Array,
     ) -> None:
         r"""Fill the terms of two-valued labels whose tables all rows share.
 
@@ -485,18 +510,15 @@ class PseudoLikelihood:
         :math:`\text{node} + \sum_j u_{ij} + Y D`. The derivatives of the tables follow from
         :math:`G = R^\top Y` and the column sums of the residuals R.
         """
-        data = self.data
         left, right = self.layout.edges.T
         w00, w01, w10 = edge.reshape(-1, 3).T
-        n_labels = data.codes.shape[1]
+        n_labels = node.shape[1]
         added = np.bincount(left, w00 - w10, n_labels) + np.bincount(right, w00 - w01, n_labels)
         more = np.zeros((n_labels, n_labels))
         more[right, left], more[left, right] = w01 - (w00 - w10), w10 - (w00 - w01)
         scores = node + added + self._on @ more
         no_edges, nothing = np.empty((0, 2), dtype=np.intp), np.empty((1, 0))
-        binary_terms(
-            scores, nothing, data.codes, data.weight, no_edges, node_slope, nothing, log_prob
-        )
+        binary_terms(scores, nothing, *of_rows, no_edges, node_slope, nothing, log_prob)
         together, total = (self._on.T @ node_slope).T, node_slope.sum(axis=0)
         on_right, on_left = together[left, right], together[right, left]
         off_right, off_left = total[left] - on_right, total[right] - on_left

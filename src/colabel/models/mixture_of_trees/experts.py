@@ -30,7 +30,6 @@ from colabel.models.ctbn import (
     most_parents,
     search_arcs,
 )
-from colabel.models.learning import label_features
 
 # Of what deviates by an intercept alone: 2.5 in the log-odds cost half a nat.
 _WEAK = 1.0 / 2.5**2
@@ -387,7 +386,7 @@ class Trees:
         targets = np.empty((len(arcs), data.n_rows), dtype=np.int16)
         C, frozen = np.empty(len(arcs)), np.zeros(len(arcs), dtype=bool)
         for t, (parent, value, label) in enumerate(arcs):
-            mine = True if parent == ROOT else label_features(data)[:, parent] == value
+            mine = True if parent == ROOT else data.filled[:, parent] == value
             targets[t] = np.where(mine, data.codes[:, label], -1)
             # a rare value has the model without parent, which the rows of that value do not move
             frozen[t] = parent != ROOT and (parent, value) not in search.choices

@@ -29,7 +29,6 @@ from colabel.models.learning import (
     DEFAULT_GRID,
     Grid,
     can_hold_out,
-    label_features,
     linear_learner,
     make_folds,
 )
@@ -281,7 +280,7 @@ def _log_prob(em: EM, mixture: Experts, out: TrainingData) -> Array:
     With drawn labels in the place of missing ones: rows with one known label each would not show
     that a mixture believes in dependences that nothing speaks for.
     """
-    out = replace(out, codes=label_features(out))
+    out = replace(out, codes=out.filled)
     return log_sum_exp(log_terms(em.space, mixture, out, em.n_jobs))
 
 
