@@ -267,14 +267,15 @@ def means(cells: list[Any], way: str) -> dict[str, float]:
     return mean
 
 
-def behind(cells: list[Any], way: str, whole: list[Any] | None = None) -> bool:
-    """Whether `known` is two standard errors behind a way.
+def behind(cells: list[Any], way: str, whole: list[Any]) -> str:
+    """Say by the letter of a way that `known` is two standard errors behind it; else nothing.
 
-    Behind BR counts only where, in the cells `whole`, complete labels are not behind BR.
+    A capital C says that in the cells `whole` complete labels are behind BR, too.
     """
     lead = means(cells, way)
-    found = bool(lead) and lead["lead"] < -2 * lead["lead error"]
-    return found and not (way == "(c) BR" and whole and behind(whole, "complete BR"))
+    if not lead or not lead["lead"] < -2 * lead["lead error"]:
+        return ""
+    return "C" if way == "(c) BR" and behind(whole, "complete BR", whole) else way[1]
 
 
 def cost_ratio(cells: list[Any]) -> float:
@@ -290,14 +291,13 @@ ABOUT = """# Missing labels: all figures
 
 `python -m benchmarks.missing run FILE`, then `table FILE`: a share of the labels of at most
 {most} training rows is removed at random, in each of {n_folds} folds. Cells: log-loss ± standard
-error (exact match); in brackets, how much more than that of `known` the log-loss is, **where that
-is two standard errors below zero**. (a): complete rows alone; (b): NaN as 0; (c):
-`BinaryRelevance` on what is known (bold only where complete labels are not behind it, too); (d):
-each label filled in by the prediction of its own regression; complete: nothing is missing. CPU
-seconds are those of `known`; `x complete` compares them with the complete fit. A log-loss counts
-at most {most_loss:.0f} nats per row. `LDSMixture` adds up the label vectors seen on enron and
-water_quality, which is no log-loss.
-A cell that took too long is left out (see `folds`).
+error (exact match); in brackets, how much more than that of `known` the log-loss is, bold where
+that is two standard errors below zero. (a): complete rows alone, where there are ten; (b): NaN as
+0; (c): `BinaryRelevance` on what is known (C: complete labels are behind it, too); (d): each label
+filled in by the prediction of its own regression; complete: nothing is missing. CPU seconds are
+those of `known`; `x complete` compares them with the complete fit. A log-loss counts at most
+{most_loss:.0f} nats per row. `LDSMixture` adds up the label vectors seen on enron and
+water_quality, which is no log-loss. What took too long is left out (see `folds`).
 """
 
 
@@ -325,7 +325,8 @@ def table(file: Path) -> None:
                 text = "{loss:.3f} ± {error:.3f} ({exact:.3f})".format(**mean).replace("nan", "–")
                 if way not in ("known", "complete") and not np.isnan(mean["lead"]):
                     lead = "[{lead:+.3f} ± {lead error:.3f}]".format(**mean)
-                    text += f" **{lead}**" if behind(cells, way, whole) else f" {lead}"
+                    mark = behind(cells, way, whole)
+                    text += f" **{lead}{' C' if mark == 'C' else ''}**" if mark else f" {lead}"
                 shown.append(text)
             spent, ratio = means(cells, "known").get("seconds", np.nan), cost_ratio(cells)
             rows.append([*shown, f"{spent:.1f}", "–" if np.isnan(ratio) else f"{ratio:.1f}"])
@@ -341,12 +342,12 @@ def _compact(groups: dict[Any, Any], measure: str) -> str:
     shares = sorted({share for _, share in groups})
     of_loss = measure == "loss"
 
-    def figure(cells: list[Any], way: str, whole: list[Any] | None = None) -> str:
+    def figure(cells: list[Any], way: str, whole: list[Any]) -> str:
         mean = means(cells, way)
         if not mean or np.isnan(mean[measure]):
             return "–"
         ways = ("(a) rows", "(b) as 0", "(c) BR") if way == "known" and of_loss else ()
-        marks = "".join(other[1] for other in ways if behind(cells, other, whole))
+        marks = "".join(behind(cells, other, whole) for other in ways)
         return f"{mean[measure]:.2f}{marks}" if of_loss else f"{mean[measure]:.3f}"[1:]
 
     def row(model: str, own: str, ways: tuple[str, str]) -> list[str]:
@@ -354,7 +355,7 @@ def _compact(groups: dict[Any, Any], measure: str) -> str:
         for name in sets:
             half = groups[name, 0.5][model]
             found = [figure(groups[name, share][model], ways[0], half) for share in shares]
-            whole = figure(half, ways[1])
+            whole = figure(half, ways[1], half)
             shown.append(" ".join(found) + ("" if whole == "–" else f" ({whole})"))
         ratios = [cost_ratio(groups[name, 0.5][model]) for name in sets]
         told = [ratio for ratio in ratios if not np.isnan(ratio)]

@@ -122,6 +122,28 @@ def test_nodes_of_fields_learn_nothing_from_drawn_labels(rng, model_class):
     np.testing.assert_allclose(found, alone.predict_proba(X), atol=1e-4)
 
 
+def exclusive(rng, n_rows):
+    """Eight labels, one of which a row has; twelve features say which."""
+    X = rng.normal(size=(n_rows, 12))
+    weights = 0.8 * np.random.default_rng(8).normal(size=(12, 8))
+    return X, np.eye(8)[(X @ weights + rng.gumbel(size=(n_rows, 8))).argmax(axis=1)]
+
+
+@pytest.mark.parametrize(("share", "training"), [(0.5, "enumeration"), (0.8, "pseudo")])
+def test_fields_do_not_bend_dependences_to_fit_labels_alone(rng, share, training):
+    """Where most labels are summed out, a likelihood has optima that say nothing of pairs."""
+    X, Y = exclusive(rng, 500)
+    X_new, Y_new = exclusive(rng, 500)
+    holes = with_holes(rng, Y, share)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        field = colabel.CollectiveCRF(random_state=0).fit(X, holes)
+        alone = BinaryRelevance(random_state=0).fit(X, holes)
+    assert field.training_ == training
+    lead = field.joint(X_new).log_prob(Y_new) - alone.joint(X_new).log_prob(Y_new)
+    assert lead.mean() > 0.1
+
+
 def test_draws_follow_the_posterior_of_a_chain(rng):
     X, Y = drawn(rng)
     model = ClassifierChain(1.0, random_state=0).fit(X, Y)

@@ -258,6 +258,7 @@ Training = Literal["enumeration", "supported", "pseudo"]
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
 _FEW_VECTORS = 1 << 12
 _MOST_VECTORS = 1 << 16
+_MOST_MISSING = 2 / 3  # share of the labels, of a likelihood in which they are summed out
 MOST_PAIRS = 2016  # all pairs of 64 labels
 
 
@@ -293,7 +294,9 @@ class CollectiveCRF(FieldModel):
         "supported": the likelihood among the label vectors of the training rows; as in the paper
         all others then have probability zero, so that `log_prob` of an unseen vector is -inf.
         "pseudo": the pseudo-likelihood. "auto" enumerates up to 4096 label vectors and takes the
-        pseudo-likelihood beyond, which keeps every vector possible.
+        pseudo-likelihood beyond, which keeps every vector possible. Missing labels are summed out
+        in a likelihood; in the pseudo-likelihood they are drawn from a chain as neighbours only,
+        and "auto" takes it, too, where less than a third of the labels is known.
     engine : str
         How the joint distribution is answered, see `PairwiseField`; without effect for
         "supported".
@@ -358,7 +361,7 @@ class CollectiveCRF(FieldModel):
         check_that(supported == has_vectors, "vectors_ does not fit training_")
 
     def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
-        self.training_ = _resolved(self.training, data.cardinalities)
+        self.training_ = _resolved(self.training, data)
         objective, score = self._likelihood(data)
         return crf.FieldLearner(
             ridges=strengths(self.ridge, "ridge", positive=True),
@@ -409,10 +412,14 @@ class CollectiveCRF(FieldModel):
     short_name = "collective"
 
 
-def _resolved(training: Training | Literal["auto"], cardinalities: tuple[int, ...]) -> Training:
-    n_vectors = math.prod(cardinalities)
+def _resolved(training: Training | Literal["auto"], data: TrainingData) -> Training:
+    n_vectors = math.prod(data.cardinalities)
     if training == "auto":
-        return "enumeration" if n_vectors <= _FEW_VECTORS else "pseudo"
+        few = n_vectors <= _FEW_VECTORS
+        if few and isinstance(data, CompletedData):
+            # of fewer known labels tables of pairs would be bent to fit each label alone
+            few = data.known_targets().missing_labels[0] <= _MOST_MISSING * data.codes.size
+        return "enumeration" if few else "pseudo"
     if training == "enumeration" and n_vectors > _MOST_VECTORS:
         raise ValueError(
             f'training="enumeration" would enumerate {n_vectors:.3g} label vectors for every row;'
