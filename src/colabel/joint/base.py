@@ -8,7 +8,6 @@ A joint for people: as a data frame, as lines of text, as HTML for a notebook.
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows, row_slices
 from colabel.core.lazy import require
 from colabel.core.parameters import check_integer
+from colabel.core.warning import warn
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
 from colabel.labels import MISSING, LabelSpace
@@ -349,11 +349,9 @@ class Joint(ABC):
         unseen = (codes == UNSEEN).any(axis=1)
         if not unseen.any():
             return self.log_prob_codes(codes)
-        warnings.warn(
+        warn(
             f"{int(unseen.sum())} of {self.n_rows} rows hold a value that was never seen in "
             "training: its probability is zero.",
-            UserWarning,
-            stacklevel=2,
         )
         known = self.log_prob_codes(np.where(codes == UNSEEN, MISSING, codes))
         return np.where(unseen, -np.inf, known)

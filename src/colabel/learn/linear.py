@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +15,7 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, check_that, stored
 from colabel.core.threads import map_threads
+from colabel.core.warning import warn
 from colabel.learn.conditional import (
     FoldModels,
     GainOver,
@@ -479,9 +479,8 @@ class _Found(NamedTuple):
 def warn_of_failures(n_failed: int) -> None:
     """Say how many regressions did not converge, if any."""
     if n_failed:
-        warnings.warn(
+        warn(
             f"{n_failed} regressions did not reach the tolerance. Scale the features, raise"
             " max_iter, or drop the largest values of C.",
             ConvergenceWarning,
-            stacklevel=4,
         )

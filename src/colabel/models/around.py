@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -20,6 +19,7 @@ from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Between, Estimator, check_that, stored
+from colabel.core.warning import warn
 from colabel.decide import (
     F1,
     RISKS,
@@ -120,7 +120,7 @@ class RuledClassifier(AroundModel):
             said = f"Of {data.n_rows} training rows, {broken}"
             if self.violations == "refuse" or len(breaking) == data.n_rows:
                 raise ValueError(f"{said}\nMend them, change the rules, or keep them.")
-            warnings.warn(f"{said}\nThey are left out.", UserWarning, stacklevel=4)
+            warn(f"{said}\nThey are left out.")
             data = data.take(np.setdiff1d(np.arange(data.n_rows), breaking))
         self.estimator_ = self._fitted(data, self._seed())
         self.rules_, self.n_violating_ = str(rules), len(breaking)
@@ -558,11 +558,9 @@ class ConformalSets(AroundModel):
     def _say_if_incomplete(self, data: TrainingData, held_out: Any) -> None:
         incomplete = int((data.codes[held_out] == MISSING).any(axis=1).sum())
         if incomplete:
-            warnings.warn(
+            warn(
                 f"{incomplete} of {int(held_out.sum())} rows held out lack some label and are not"
                 " counted: the guarantee is for rows like those whose labels are all known.",
-                UserWarning,
-                stacklevel=5,
             )
         self._say_if_few(self.coverage)
 
@@ -570,12 +568,10 @@ class ConformalSets(AroundModel):
         n_rows = sum(float(part.weights.sum()) for part in self.held_out_)
         needed = int(np.ceil(coverage / (1.0 - coverage) - 1e-9))
         if n_rows < needed:
-            warnings.warn(
+            warn(
                 f"Only {n_rows:g} rows were held out: a coverage of {coverage:g} needs at least"
                 f" {needed}, so that every set is all label vectors and no label is sure. Hold"
                 " out more rows (cv), or ask for less coverage.",
-                UserWarning,
-                stacklevel=4,
             )
 
     def _chance(self, X: Any) -> Array:

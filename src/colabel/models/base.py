@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from colabel.core.estimators import Parameters, attribute, unfitted_copy
 from colabel.core.lazy import require
 from colabel.core.progress import row_counter
 from colabel.core.schema import CODES, NOT_EMPTY, SOMETIMES, Between, Is
+from colabel.core.warning import warn
 from colabel.decide import Decision, Seen
 from colabel.decide.decisions import resolve_decision
 from colabel.joint import Independent, Joint
@@ -660,13 +660,11 @@ def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:
         raise ValueError("No label of any row is known: y holds nothing but missing values.")
     positive = [space.names[i] for i in np.flatnonzero(positive_only(codes)) if space.is_indicator]
     if positive:
-        warnings.warn(
+        warn(
             f"{len(positive)} label{'s are' if len(positive) > 1 else ' is'} 1 or missing, never 0 "
             f"({', '.join(map(repr, positive[:3]))}{', …' * (len(positive) > 3)}): from positive "
             "and unlabelled rows alone every row looks positive. Set blank='absent' if a blank "
             "means that the label is absent, blank='unlabelled' if it may be there.",
-            UserWarning,
-            stacklevel=3,
         )
     one_word = [
         f"{name!r} is {classes[0]!r}"
@@ -674,16 +672,12 @@ def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:
         if len(classes) == 1 and (own == MISSING).any()
     ]
     if one_word:
-        warnings.warn(
+        warn(
             f"There is nothing to learn of labels with one value and blanks ({one_word[0]}"
             f"{', …' * (len(one_word) > 1)}). If a blank may mean that the label is absent, give 1"
             " in the place of the value, and see `blank`.",
-            UserWarning,
-            stacklevel=3,
         )
     if n_without:
-        warnings.warn(
+        warn(
             f"{n_without} of {len(codes)} rows have no known label: {use}.",
-            UserWarning,
-            stacklevel=3,
         )

@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.schema import stored
+from colabel.core.warning import warn
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn import pool as pooling
@@ -379,7 +380,7 @@ def learn_calibration(
         answer, failed, _ = held_out_experts([member], data, space, train, test, _N_LISTED)
         if failed:
             message = f"The model cannot be calibrated: {failed[0]}"
-            warnings.warn(message, UserWarning, stacklevel=5)
+            warn(message)
             return None
         held.append(answer)
         numbers.append(np.full(len(test), f))

@@ -6,7 +6,6 @@ CML is collective multi-label classification (Ghamrawi & McCallum, 2005).
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.core.arrays import Array, Codes, Indices, dense
 from colabel.core.estimators import attribute
 from colabel.core.schema import CODES, NOT_EMPTY, SOMETIMES, Below, Between, check_that, stored
+from colabel.core.warning import warn
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
 from colabel.labels import all_vectors
@@ -196,11 +196,10 @@ class FieldModel(Penalised):
         self._keep(learned)
         self.edge_strengths_, self.edge_signs_ = interactions(data, learned.field)
         if not learned.converged:
-            warnings.warn(
+            warn(
                 f"The field did not reach the tolerance in {self.max_iter} iterations. Scale the"
                 " features, raise max_iter, or give a stronger ridge.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def reusing(self, fitted: Self) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -23,6 +22,7 @@ from colabel.core.arrays import (
     row_slices,
 )
 from colabel.core.estimators import attribute
+from colabel.core.warning import warn
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalModels, TrainingData
@@ -280,20 +280,16 @@ class NeighbourClassifier(JointClassifier):
         settings = (self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs)
         found = Neighbours.of(data, *settings, self._seed())
         if found.k < self.k:
-            warnings.warn(
+            warn(
                 f"k={self.k} neighbours are asked for, but there are {found.k + 1} rows: all"
                 f" {found.k} others are used, the same for every row. Choose a smaller k.",
-                UserWarning,
-                stacklevel=5,
             )
         column = found.only_column() if data.X.shape[1] > 1 else None
         if column is not None:
-            warnings.warn(
+            warn(
                 f"Column {column} alone decides which rows {type(self).__name__} takes for near:"
                 " its differences dwarf those of all other columns. Scale the features first, by"
                 " StandardScaler for example.",
-                UserWarning,
-                stacklevel=5,  # the caller of fit
             )
         return found
 

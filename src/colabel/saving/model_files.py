@@ -16,7 +16,6 @@ from __future__ import annotations
 import io
 import json
 import stat
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -33,6 +32,7 @@ from colabel._version import __version__
 from colabel.core import content
 from colabel.core.files import written_whole
 from colabel.core.schema import NotAsDeclaredError, check_that
+from colabel.core.warning import warn
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
@@ -120,10 +120,9 @@ def save(model: Any, path: str | PathLike[str]) -> None:
             f"The {name} cannot be saved, for it could not be loaded again. {error}"
         ) from error
     if wanted:
-        warnings.warn(
+        warn(
             f"The model holds {', '.join(wanted)}: to load the file, pass trusted={wanted} to "
             "colabel.load, or --trust to a command.",
-            stacklevel=2,
         )
     try:
         with written_whole(Path(path)) as part:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import glob
 import re
-import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from scipy import sparse
 
 from colabel.core.arrays import Indices
 from colabel.core.lazy import require
+from colabel.core.warning import warn
 from colabel.tables.arff import ArffSource
 from colabel.tables.source import (
     LARGEST,
@@ -440,10 +440,9 @@ class CsvSource(Source):
         decimal, column, example = found_decimal(known)
         if decimal:
             (number,), _ = as_numbers(pa.array([example]), (), decimal)
-            warnings.warn(
+            warn(
                 f"{self.path}: {example} in the column {column!r} is read as {number:.15g} "
                 f"(--decimal {decimal}).",
-                stacklevel=2,
             )
         return replace(self, decimal=decimal)
 

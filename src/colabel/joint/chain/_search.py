@@ -16,7 +16,6 @@ its own answer, since the labels there sum to one.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,6 +28,7 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums, log_sum_exp
 from colabel.core.schema import Between, stored
+from colabel.core.warning import warn
 from colabel.joint.chain import prefixes as grown
 from colabel.joint.chain.links import Links
 from colabel.joint.chain.prefixes import Prefixes, children, root
@@ -512,12 +512,11 @@ class BranchAndBound:
             beams = _beams(links, known, np.flatnonzero(cut), [1, max(k, self.beam_width)])
             best = _best(grown.joined([best, *beams]), n_rows, k)
         if self.warns and cut.any():
-            warnings.warn(
+            warn(
                 f"The exact search stopped at {self.max_prefixes} prefixes in {int(cut.sum())} "
                 "rows: their vectors are the best found, not surely the most probable. Choose "
                 'inference="epsilon" or "beam" to search less on purpose.',
                 RuntimeWarning,
-                stacklevel=3,
             )
         return best, cut
 

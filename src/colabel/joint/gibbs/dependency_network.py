@@ -5,7 +5,6 @@ By Gibbs sampling where conditionals are probabilities, by fixed points where th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Indices, Keys, Rows, column_owner, row_slices
+from colabel.core.warning import warn
 from colabel.joint.base import APPROXIMATE, Exactness, Joint
 from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.elimination import draw
@@ -520,11 +520,10 @@ class DiscreteDependencyNetwork(Joint):
         )
         n_capped = ended[1].counts["capped"]
         if n_capped:
-            warnings.warn(
+            warn(
                 f"{n_capped} of {self.n_rows} rows had not settled after {self._max_iterations}"
                 " passes over the labels. Raise max_iterations.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return ended
 

@@ -19,6 +19,7 @@ from colabel.core.arrays import Indices, is_sparse, n_label_columns
 from colabel.core.estimators import attribute
 from colabel.core.progress import deadline, progress_bar
 from colabel.core.schema import POSITIVE, Between, Estimator, bind, stored
+from colabel.core.warning import warn
 from colabel.joint import Joint
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
@@ -200,7 +201,7 @@ class JointStack(JointClassifier):
             n_kept = rows_within(left, members, data.n_rows)
             if n_kept < data.n_rows:
                 message = f"To keep to time_limit={limit} s the stack learns from {n_kept:,} of"
-                warnings.warn(f"{message} {data.n_rows:,} rows.", UserWarning, stacklevel=4)
+                warn(f"{message} {data.n_rows:,} rows.")
                 rows = np.sort(np.random.default_rng(seed).permutation(data.n_rows)[:n_kept])
                 data, folds = counted(data.take(rows), Folds(folds.of_row[rows], folds.n_folds))
         held_out = held_out_folds(folds) if can_hold_out(folds) else []
@@ -284,11 +285,9 @@ class JointStack(JointClassifier):
                 f" predict will minimise the {self.decision_rule()!r} loss\n"
             )
         elif self.time_limit is None and total > _LONG_SECONDS:
-            warnings.warn(
+            warn(
                 f"JointStack expects to take {expected} on these {n_rows:,} rows. Give"
                 " time_limit=seconds for an earlier end, or verbose=1 to see how far it is.",
-                UserWarning,
-                stacklevel=5,
             )
 
     def _allows_nan(self) -> bool:
@@ -310,7 +309,7 @@ class JointStack(JointClassifier):
             )
         for name, reason in failures.items():
             message = f"The member {name!r} is left out of the stack: {reason}"
-            warnings.warn(message, UserWarning, stacklevel=5)
+            warn(message)
         self.members_ = [member.fitted for member in kept]
         self.member_names_ = [member.name for member in kept]
         self.component_names_ = [*(n for m in kept for n in m.component_names), "frequencies"]
