@@ -32,14 +32,14 @@ CEILINGS = {
     ("cli",): 1640,  # 1400
     ("report",): 1240,
     ("comparing",): 1610,  # 1200
-    ("saving", "core"): 2150,  # 1300
+    ("saving", "core"): 2155,  # 1300
     ("tables", "datasets"): 3260,  # 2400
-    ("models",): 6935,
+    ("models",): 6920,
     ("preprocess",): 860,
     ("learn",): 6365,  # 6300; kernels of a GPU in it
     ("decide",): 943,
     ("rules",): 915,
-    ("joint",): 6440,  # 6300; rules by listed states in it
+    ("joint",): 6400,  # 6300; rules by listed states in it
     ("metrics", "model_selection.py", "labels"): 1155,  # 1000
 }
 # in all
