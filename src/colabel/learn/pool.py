@@ -387,8 +387,11 @@ class HeldOutExperts:
     def chance_listed(self, weights: Array) -> tuple[Array, Array]:
         """Under the mixture: log-probability of the truth (n,); probability that it is listed."""
         used = weights > 0
-        mixed = log_sum_exp(self.truth[:, used] + np.log(weights[used]))
-        row, listed = self.lists.row[self.agreeing], self.lists.mixed(weights)[self.agreeing]
+        mixed, listed = (
+            log_sum_exp(log_prob[:, used] + np.log(weights[used]))
+            for log_prob in (self.truth, self.lists.log_prob[self.agreeing])
+        )
+        row = self.lists.row[self.agreeing]
         # of a row whose labels are all known it is sure
         possible = listed > -np.inf
         share = np.subtract(listed, mixed[row], out=np.full(len(row), -np.inf), where=possible)
