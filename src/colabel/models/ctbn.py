@@ -267,11 +267,11 @@ def _better(group: RowGroup, first: Gains, part: RowGroup, second: Gains) -> Gai
 def arc_errors(data: TrainingData) -> Array:
     """Return how many standard errors (d,) the arcs from each label must gain.
 
-    More where parents are drawn: a parent drawn given its child speaks for the arc, and each value
-    of the parent has a regression that was chosen among several.
+    More where parents of more than two values are drawn: a parent drawn given its child speaks for
+    the arc, and each of its values has a regression that was chosen among several.
     """
     drawn = data.missing_labels[0] / data.codes.size if isinstance(data, CompletedData) else 0.0
-    return 1.0 + drawn * np.asarray(data.cardinalities)
+    return 1.0 + 2.0 * drawn * (np.maximum(data.cardinalities, 2) - 2)
 
 
 class FittedTree(NamedTuple):
@@ -362,9 +362,9 @@ class CTBN(StacksEstimator):
     that never varies among the rows of a parent value gets a constant probability, smoothed
     towards its frequency in all rows. Rows with missing labels serve the labels they have; where
     more than a tenth of all labels is missing (40 % for "separate" pairs), parents that a row lacks
-    are drawn given its other labels, from a chain, and arcs must gain more: with half of all labels
-    missing one standard error more for a parent of two values, two more for one of four. Rows in
-    Dask arrays do not count for arcs from parents that they lack.
+    are drawn given its other labels, from a chain, and arcs from parents of more than two values
+    must gain more: with half of all labels missing two standard errors more for four values. Rows
+    in Dask arrays do not count for arcs from parents that they lack.
 
     Parameters
     ----------
