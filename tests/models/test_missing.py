@@ -319,6 +319,29 @@ def test_blanks_that_are_unlabelled_are_drawn(rng):
             CTBN(blank=blank).fit(X, Y)
 
 
+@pytest.mark.parametrize("model_class", [colabel.CollectiveCRF, colabel.PairwiseCRF])
+@pytest.mark.parametrize("blank", ["absent", "unlabelled"])
+def test_fields_learn_from_what_blanks_mean(rng, model_class, blank):
+    X, Y = drawn(rng, 200)
+    Y[:, 0] = np.where((Y[:, 0] == 1) & (rng.random(200) < 0.7), 1.0, np.nan)
+    alone = BinaryRelevance(C=0.3, random_state=0, blank=blank).fit(X, Y).predict_proba(X)
+    for weight in (None, np.where(rng.random(Y.shape) < 0.1, 0.5, 1.0)):
+        field = model_class(C=0.3, ridge=0.1, random_state=0, blank=blank).fit(X, Y, weight)
+        np.testing.assert_allclose(
+            field.predict_proba(X).mean(axis=0), alone.mean(axis=0), atol=0.1
+        )
+
+
+def test_weights_of_labels_are_those_of_what_blanks_mean(rng):
+    """A blank is a 0 first; a label of weight zero is missing then, also if it was blank."""
+    X, Y = drawn(rng, 120)
+    Y[:, 0] = np.where(Y[:, 0] == 1, 1.0, np.nan)
+    weights = (rng.random(Y.shape) < 0.7).astype(float)
+    given = np.where(weights > 0, np.nan_to_num(Y), np.nan)
+    found = BinaryRelevance(1.0, blank="absent").fit(X, Y, weights).predict_proba(X)
+    np.testing.assert_allclose(found, BinaryRelevance(1.0).fit(X, given).predict_proba(X))
+
+
 @pytest.mark.parametrize("blank", ["absent", "unlabelled", {"y0": "absent"}])
 def test_blanks_beside_one_word_need_a_word_for_no(rng, blank):
     X = rng.normal(size=(40, 2))

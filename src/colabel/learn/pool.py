@@ -490,6 +490,7 @@ class LabelPrior:
 _PENALTIES = (2.0, 10.0, 50.0, 200.0)  # rows of evidence that the mixture's weights are worth
 _SHRINKAGE = 5.0  # rows of evidence that equal weights are worth
 _MOST_PROVEN = 32  # labels up to which members prove that what they list is their best
+_LEAST_GAIN = 1e-2  # nats of all rows held out; less is rounding
 _WIDEST = 3.0  # the odds of all that is not listed change by e^3 at most
 
 
@@ -595,14 +596,14 @@ def learn_pool(
     plain = Pool(weights, None, 0.0, n_listed)
     folds = np.unique(fold)
     of_plain = plain.log_prob(held)
-    best, most = None, 0.0
+    best, most = None, _LEAST_GAIN
     for penalty in _PENALTIES if len(folds) > 1 else ():
         gain = np.zeros(len(fold))
         for f in folds:
             pooled = _pooled(held, plain, fold != f, penalty, least)
-            mine = fold == f
-            gain[mine] = (pooled.log_prob(held) - of_plain)[mine]
-        worth = float(held.weight[held.weight > 0] @ gain[held.weight > 0])
+            mine = (fold == f) & (held.weight > 0) & (of_plain > -np.inf)
+            gain[mine] = pooled.log_prob(held)[mine] - of_plain[mine]
+        worth = float(held.weight @ gain)
         if worth > most:
             best, most = penalty, worth
     if best is None:
@@ -642,8 +643,8 @@ def _pooled(
 def _log_outside(mass: Array, listed: Array, weight: Array) -> float:
     """The factor e^b by which the odds of what is not listed should change, as b.
 
-    Maximises the likelihood of what is known, less ``b^2 / 2``; `listed` is the chance that the
-    truth was listed.
+    Maximises the likelihood of whether the truth was listed, less ``b^2 / 2``; `listed` is the
+    chance of that under the mixture.
     """
 
     def negative(b: float) -> float:

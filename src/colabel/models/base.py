@@ -219,7 +219,9 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
                 " each row of X."
             )
         fresh._keep_labels(space)
-        data = fresh._interpreted(_training_data(X, codes, space, sample_weight))
+        data, of_labels = _training_data(X, codes, space, sample_weight)
+        data = fresh._interpreted(data)
+        data = data if of_labels is None else layered(data, of_labels)
         _warn_of_unlabelled(data.codes, space, self.unlabelled_rows)
         data = fresh._labelled(data)
         fresh._learn(data)
@@ -630,8 +632,10 @@ def class_values(space: LabelSpace) -> Any:
     return np.array([values.tolist() for values in space.classes], None if alike else object)
 
 
-def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
-    """Return checked rows."""
+def _training_data(
+    X: Any, codes: Codes, space: LabelSpace, sample_weight: Any
+) -> tuple[TrainingData, Array | None]:
+    """Return checked rows, and the weights (n, d) of labels, if they have their own."""
     weight = of_labels = None
     if sample_weight is not None and np.asarray(sample_weight).ndim == 2:
         of_labels = np.asarray(sample_weight, np.float64)
@@ -644,13 +648,11 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
             raise ValueError(
                 "sample_weight holds negative numbers or NaN. Give weights of at least 0."
             )
-        codes = np.where(of_labels > 0, codes, MISSING).astype(codes.dtype)
-        sample_weight = of_labels.max(axis=1)
-    if sample_weight is not None:
+        parameters.checked_weights(of_labels.max(axis=1), X)
+    elif sample_weight is not None:
         weight = parameters.checked_weights(sample_weight, X)
         weight = None if (weight == 1.0).all() else weight
-    data = TrainingData(X, codes, space.cardinalities, weight)
-    return data if of_labels is None else layered(data, of_labels)
+    return TrainingData(X, codes, space.cardinalities, weight), of_labels
 
 
 def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:

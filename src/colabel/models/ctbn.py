@@ -35,6 +35,7 @@ from colabel.models.learning import (
     can_hold_out,
     choose,
     make_folds,
+    missing_share,
     pair_tests,
     scores_alone,
 )
@@ -270,7 +271,7 @@ def arc_errors(data: TrainingData) -> Array:
     More where parents of more than two values are drawn: a parent drawn given its child speaks for
     the arc, and each of its values has a regression that was chosen among several.
     """
-    drawn = data.missing_labels[0] / data.codes.size if isinstance(data, CompletedData) else 0.0
+    drawn = missing_share(data) if isinstance(data, CompletedData) else 0.0
     return 1.0 + 2.0 * drawn * (np.maximum(data.cardinalities, 2) - 2)
 
 

@@ -45,6 +45,7 @@ from colabel.models.learning import (
     everything,
     linear_learner,
     make_folds,
+    missing_share,
 )
 from colabel.models.with_estimator import Penalised
 
@@ -171,16 +172,17 @@ class FieldModel(Penalised):
         check_that(same, "graph_ is not the graph of the field")
 
     @abstractmethod
-    def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
+    def _field_learner(self, data: TrainingData, known: TrainingData) -> crf.FieldLearner:
         """Return the learner that the parameters ask for, after checking them."""
 
     def _learn(self, data: Any) -> None:
         check_table_sizes(data, self.label_names_)
         seed = self._seed()
-        data = completed_by_chain(data, seed, self.n_jobs)
-        # drawn labels are neighbours, but not targets: they repeat what the chain believes
-        known = data.known_targets() if isinstance(data, CompletedData) else data
-        learner = self._field_learner(data)
+        known, data = data, completed_by_chain(data, seed, self.n_jobs)
+        if data is not known and isinstance(data, CompletedData):
+            # drawn labels are neighbours, but not targets: they repeat what the chain believes
+            known = data.known_targets()
+        learner = self._field_learner(data, known)
         folds = make_folds(data, self.cv, seed)
         regressions = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
         linear = regressions.on(known)
@@ -294,8 +296,9 @@ class CollectiveCRF(FieldModel):
         all others then have probability zero, so that `log_prob` of an unseen vector is -inf.
         "pseudo": the pseudo-likelihood. "auto" enumerates up to 4096 label vectors and takes the
         pseudo-likelihood beyond, which keeps every vector possible. Missing labels are summed out
-        in a likelihood; in the pseudo-likelihood they are drawn from a chain as neighbours only,
-        and "auto" takes it, too, where less than a third of the labels is known.
+        in a likelihood (among vectors that are supported, or drawn); in the pseudo-likelihood they
+        are drawn from a chain as neighbours only, and "auto" takes it, too, where less than a third
+        of the labels is known.
     engine : str
         How the joint distribution is answered, see `PairwiseField`; without effect for
         "supported".
@@ -359,8 +362,8 @@ class CollectiveCRF(FieldModel):
         has_vectors = fields.get("vectors_") is not None
         check_that(supported == has_vectors, "vectors_ does not fit training_")
 
-    def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
-        self.training_ = _resolved(self.training, data)
+    def _field_learner(self, data: TrainingData, known: TrainingData) -> crf.FieldLearner:
+        self.training_ = _resolved(self.training, known)
         objective, score = self._likelihood(data)
         return crf.FieldLearner(
             ridges=strengths(self.ridge, "ridge", positive=True),
@@ -415,9 +418,9 @@ def _resolved(training: Training | Literal["auto"], data: TrainingData) -> Train
     n_vectors = math.prod(data.cardinalities)
     if training == "auto":
         few = n_vectors <= _FEW_VECTORS
-        if few and isinstance(data, CompletedData):
+        if few and data.missing_labels[0]:
             # of fewer known labels tables of pairs would be bent to fit each label alone
-            few = data.known_targets().missing_labels[0] <= _MOST_MISSING * data.codes.size
+            few = missing_share(data) <= _MOST_MISSING
         return "enumeration" if few else "pseudo"
     if training == "enumeration" and n_vectors > _MOST_VECTORS:
         raise ValueError(
@@ -574,7 +577,7 @@ class PairwiseCRF(FieldModel):
     lambda_w_: Annotated[float, Between(0.0, np.inf)] = attribute()
     eta_: Annotated[float, Between(0.0, 1.0)] = attribute()
 
-    def _field_learner(self, data: TrainingData) -> crf.FieldLearner:
+    def _field_learner(self, data: TrainingData, known: TrainingData) -> crf.FieldLearner:
         limit = candidate_limit(self.max_candidates, data.n_labels)
         return crf.FieldLearner(
             ridges=strengths(self.ridge, "ridge", positive=True),

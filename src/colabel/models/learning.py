@@ -236,6 +236,11 @@ def _pair_sums(data: TrainingData, scores: Sequence[Array]) -> tuple[Array, Arra
     return score_sums(residuals, data.row_weights)
 
 
+def missing_share(data: TrainingData) -> float:
+    """Share of the labels that are missing, by weight: copies of a row count as one."""
+    return float(data.row_weights @ (data.codes == MISSING).mean(axis=1) / data.total_weight)
+
+
 _DRAWS = 4  # completions of a row with blanks
 
 
@@ -247,13 +252,18 @@ def smoothing_grid(smoothing: Grid, data: TrainingData) -> tuple[float, ...]:
 
 
 def layered(data: TrainingData, weights: Array) -> TrainingData:
-    r"""Return rows whose labels have weights (n, d) of their own, zero where they are missing.
+    r"""Return rows whose labels have weights (m, d) of their own, zero where they are missing.
 
+    Of rows with blanks that were drawn the weights are those of the m rows as they were given.
     A row with the weights :math:`w_{(1)} > w_{(2)} > \dots` among its labels stands there once for
     each of them, with the weight :math:`w_{(k)} - w_{(k+1)}` and the labels of weight
     :math:`w_{(k)}` and more. So every label counts by its weight, and a pair of labels by the
     smaller of two.
     """
+    if isinstance(data, CompletedData):
+        weights = weights[data.source] * data.row_weights[:, None]
+    codes = np.where(weights > 0, data.codes, MISSING).astype(data.codes.dtype)
+    data = replace(data, codes=codes, weight=weights.max(axis=1))
     levels = np.sort(weights, axis=1)[:, ::-1]
     steps = -np.diff(levels, axis=1, append=0.0)
     source, place = np.nonzero(steps > 0)

@@ -35,9 +35,12 @@ def column_curvature(data, layout, theta):
     return whole
 
 
-def test_curvature_is_the_hessian_by_constant_scores(rng, sizes, layout):
+@pytest.mark.parametrize("gaps", [False, True])
+def test_curvature_is_the_hessian_by_constant_scores(rng, sizes, layout, gaps):
     # With no features but a constant of one, scores are parameters.
     data = make_data(rng, sizes, "dense", "none")
+    if gaps:
+        data = replace(data, known=rng.random(data.codes.shape) < 0.5)
     node = 0.5 * rng.normal(size=(data.nodes.n_coordinates, layout.n_node_columns))
     edge = 0.5 * rng.normal(size=(1, layout.n_edge_columns))
     objective, cut = PseudoLikelihood(data, layout), layout.n_node_columns

@@ -298,6 +298,21 @@ def test_rows_that_lack_labels_say_how_to_pool():
     assert pool.log_prob(asked).mean() > plain.log_prob(asked).mean() + 0.05
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_that_say_nothing_of_lists_change_nothing():
+    members, codes = experts(300, 7)
+    fold = np.arange(300) % 3
+    nothing = np.full_like(codes, MISSING)
+    assert learn_pool(held_out(members, nothing, 4), fold, 4).coef is None
+    # a row that the mixture finds impossible, beside others that say how to pool
+    space = members[0].space
+    never = VectorList(space, [[1, 1]], np.zeros((300, 1)))
+    codes[0] = 1
+    held = held_out([*members, never], codes, 4)
+    held.truth[0, :2] = -np.inf
+    assert learn_pool(held, fold, 4).coef is not None
+
+
 def test_a_member_too_sure_of_itself_is_tempered():
     members, codes = experts(400, 2)
     tables = [np.log(table) for table in members[0].marginal_tables()]

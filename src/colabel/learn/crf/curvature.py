@@ -456,7 +456,8 @@ def curvature_blocks(
             active[value] = np.hstack([node[:, node_columns].toarray(), edges.toarray()])
         probability = softmax(np.einsum("knc,nc->kn", active, scores[:, columns]), axis=0)
         active -= np.einsum("kn,knc->nc", probability, active)
-        active *= np.sqrt(probability * data.weight / data.weight.sum())[:, :, None]
+        weight = data.weight if data.known is None else data.weight * data.known[:, i]
+        active *= np.sqrt(probability * weight / data.weight.sum())[:, :, None]
         root = active.reshape(size * len(data.codes), len(columns))  # root' root is the Hessian
         block_of = np.searchsorted(starts, columns, side="right") - 1
         for block in np.unique(block_of):

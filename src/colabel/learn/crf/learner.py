@@ -67,7 +67,7 @@ def held_out_score(data: FieldData, layout: FieldLayout, theta: Parameters) -> A
 def mode_is_true(
     data: FieldData, layout: FieldLayout, theta: Parameters, independent: Array
 ) -> Array:
-    """Say (n,) in which rows the mode is the true vector, by 1 or 0.
+    """Say (n,) in which rows the mode is the true vector, as far as known, by 1 or 0.
 
     The pseudo-likelihood asks for each label given the true others, never whether another vector
     scores far better than the true one: it may favour tables so large that the mode is useless.
