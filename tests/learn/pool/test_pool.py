@@ -309,7 +309,7 @@ def test_rows_that_say_nothing_of_lists_change_nothing():
     never = VectorList(space, [[1, 1]], np.zeros((300, 1)))
     codes[0] = 1
     held = held_out([*members, never], codes, 4)
-    held.truth[0, :2] = -np.inf
+    held.truth[0, :2], held.truth[1:, 2] = -np.inf, -50.0
     assert learn_pool(held, fold, 4).coef is not None
 
 
