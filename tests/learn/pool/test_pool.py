@@ -304,13 +304,14 @@ def test_rows_that_say_nothing_of_lists_change_nothing():
     fold = np.arange(300) % 3
     nothing = np.full_like(codes, MISSING)
     assert learn_pool(held_out(members, nothing, 4), fold, 4).coef is None
-    # a row that the mixture finds impossible, beside others that say how to pool
-    space = members[0].space
-    never = VectorList(space, [[1, 1]], np.zeros((300, 1)))
+    # the mixture finds the first row impossible: a pool that does not is no better for it
+    right = Mixture(members)
+    codes = right.sample_codes(1, np.random.default_rng(0))[0]
     codes[0] = 1
-    held = held_out([*members, never], codes, 4)
-    held.truth[0, :2], held.truth[1:, 2] = -np.inf, -50.0
-    assert learn_pool(held, fold, 4).coef is not None
+    never = VectorList(right.space, [[1, 1]], np.zeros((300, 1)))
+    held = held_out([right, never], codes, 4)
+    held.truth[0, 0], held.truth[1:, 1] = -np.inf, -50.0
+    assert learn_pool(held, fold, 4).coef is None
 
 
 def test_a_member_too_sure_of_itself_is_tempered():
