@@ -41,7 +41,7 @@ def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch, request):
     request.getfixturevalue("few_rows_at_once")
     parts, _, _ = held_out_experts([Member("alone", ALONE)], data, space, *halves, 3)
     assert asked == [7, 7, 7, 7, 2]
-    for name in ("new", "entry", "known", "weight"):
+    for name in ("new", "agreeing", "known", "weight"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     np.testing.assert_allclose(parts.truth, whole.truth)
     np.testing.assert_array_equal(parts.lists.indptr, whole.lists.indptr)
