@@ -47,6 +47,13 @@ MODELS = (
     *("MLkNN", "IBLR", "BayesNetEnsemble", "LDSMixture", "CollectiveCRF", "PairwiseCRF"),
     *("MixtureOfTrees", "JointForest", "JointStack"),
 )
+SHORT = {
+    "ProbabilisticClassifierChain": "PCC",
+    "EnsembleOfChains": "ECC",
+    "StackedBinaryRelevance": "stacked BR",
+    "BayesNetEnsemble": "EBN",
+    "LDSMixture": "LDS",
+}
 PEERS = "XGBoost", "CatBoost"
 WAYS = "known", "(a) rows", "(b) as 0", "(c) BR", "(d) filled in", "complete"
 N_FOLDS = 5
@@ -364,7 +371,7 @@ def _compact(groups: dict[Any, Any], measure: str) -> str:
 
     rows = [row("CTBN", "BR", ("(c) BR", "complete BR"))]
     rows += [
-        row(model, model, ("known", "complete"))
+        row(model, SHORT.get(model, model), ("known", "complete"))
         for model in (*MODELS, *PEERS)
         if any(model in found for found in groups.values())
     ]
