@@ -36,7 +36,7 @@ CEILINGS = {
     ("tables", "datasets"): 3260,  # 2400
     ("models",): 6920,
     ("preprocess",): 860,
-    ("learn",): 6370,  # 6300; kernels of a GPU in it
+    ("learn",): 6380,  # 6300; kernels of a GPU in it
     ("decide",): 943,
     ("rules",): 915,
     ("joint",): 6400,  # 6300; rules by listed states in it

@@ -134,7 +134,7 @@ def test_gains_are_those_in_memory(rng, wide, store, weighted, cv, deviating, mo
     if deviating:
         every = random_folds(data, 2, seed=0)
         options = {"offsets": ours.cross_fitted_scores(every, alone.choice)}
-    over = GainOver(alone.log_prob, data.row_weights)
+    over = GainOver(alone.log_prob, data.row_weights, expected=weighted)
     for constant in (False, True)[: 1 + deviating]:
         expected, found = (
             own.cross_validate(groups, folds, over, "", **options, constant=constant)

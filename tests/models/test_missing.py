@@ -237,6 +237,20 @@ def test_what_labels_seldom_show_of_each_other_is_not_believed(model_class):
     assert lost < 0.05
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_rare_labels_that_never_meet_are_not_said_to_shun_each_other():
+    """Independent labels, half unknown: in each group of rows the rarest are never seen."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2400, 4))
+    frequency = np.where(np.arange(24) < 4, 0.4, 0.012)
+    Y = (rng.random((2400, 24)) < frequency).astype(float)
+    holes = with_holes(rng, Y[:400], 0.5)
+    model = CTBN(random_state=0).fit(X[:400], holes)
+    alone = BinaryRelevance(random_state=0).fit(X[:400], holes)
+    lost = (alone.joint(X[400:]).log_prob(Y[400:]) - model.joint(X[400:]).log_prob(Y[400:])).mean()
+    assert lost < 0.1
+
+
 def test_a_row_counts_once_and_its_copies_share_a_fold(rng):
     X, Y = drawn(rng, 80)
     codes = np.where(rng.random(Y.shape) < 0.4, -1, Y).astype(np.int32)

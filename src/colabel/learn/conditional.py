@@ -550,10 +550,14 @@ class GainOver:
         Held-out log-probabilities of the labels; zero where there is none.
     weight : (n,) or None
         Weights of the rows; None for rows in chunks, which have theirs with them.
+    expected : bool
+        Whether the variance is the one that regressions expect where there is nothing to gain,
+        rather than the one observed.
     """
 
     log_prob: Any
     weight: Array | None
+    expected: bool = False
 
     def __call__(self, group: RowGroup, scores: HeldOutScores) -> Gains:
         """Return the gains of the group's targets."""

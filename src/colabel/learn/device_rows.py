@@ -99,7 +99,7 @@ def batches_on_device(learning: LinearLearning, asked: Asked, n_fits: int) -> li
         if asked.over is not None:
             over = of_tasks(sent(np.stack([asked.over[i] for i in labels])))
         shared = member if at is None else None
-        local = LocalRows(design, codes, fold, offset, over, coordinates, shared)
+        local = LocalRows(design, codes, fold, offset, over, coordinates, shared, asked.expected)
         return local, group, np.arange(len(label))
 
     room, q = free_memory(device) // 8, whole.n_coordinates

@@ -223,6 +223,7 @@ class Asked(NamedTuple):
     offsets: Any = None
     over: Any = None
     constant: bool = False
+    expected: bool = False
 
 
 def batches_in_memory(
@@ -247,6 +248,7 @@ def batches_in_memory(
             None if folds is None else folds.of_row[at],
             None if offset is None else np.stack([offset[i][:, at] for i in labels]),
             None if over is None else np.stack([over[i][at] for i in labels]),
+            expected=asked.expected,
         )
         return local, np.zeros_like(labels), np.arange(len(labels))
 
@@ -360,6 +362,7 @@ class LinearLearning:
             Whether nothing but slope and intercept may deviate: no product with the rows is needed.
         """
         over = reduce.log_prob if isinstance(reduce, GainOver) else None
+        expected = isinstance(reduce, GainOver) and reduce.expected
         grid = self.learner.grid if offsets is None else self.learner.deviations
         grid = grid[:1] if constant else grid
         n_folds = folds.n_folds
@@ -387,7 +390,7 @@ class LinearLearning:
                     found.models[position] = path.coef[best[task], :, task], floor[:, task]
             return path.n_failed
 
-        asked = Asked(groups, folds, offsets, over, constant)
+        asked = Asked(groups, folds, offsets, over, constant, expected)
         batches, n_jobs = self.batches(asked, n_folds)
         with progress_bar(description, len(batches), shown=self.learner.verbose) as advance:
             warn_of_failures(sum(map_threads(score, batches, n_jobs, advance)))

@@ -274,6 +274,8 @@ class LocalRows:
         What knows the coordinates, where it is not the design.
     inside : (P, n) or None
         One for the rows of each group, where tasks of groups share all rows.
+    expected : bool
+        Whether squares of gains are those expected of the classes, by `over`.
     """
 
     design: Any
@@ -283,6 +285,7 @@ class LocalRows:
     over: Any = None
     coordinates: Any = None
     inside: Any = None
+    expected: bool = False
 
     @property
     def place(self) -> Any:
@@ -401,8 +404,23 @@ class LocalRows:
                 over = self.over[label][:, rows]
                 more = xp_of(over).where(truth >= 0, log_prob - over, 0.0)
                 sums[1, own] = _summed(more, weight)
-                sums[2, own] = _summed(more**2, None if weight is None else weight**2)
+                squares = more**2
+                if self.expected:
+                    squares = xp_of(over).where(truth >= 0, expected_squares(log_prob, over), 0.0)
+                sums[2, own] = _summed(squares, None if weight is None else weight**2)
         return sums
+
+
+def expected_squares(log_prob: Any, over: Any) -> Any:
+    """Squares of the gains (T, m) of true classes, as expected by the model that is gained over.
+
+    All other classes count as one, so that a class that no row has adds what it might. Where few
+    rows are known, none of them tells how uncertain a gain is.
+    """
+    xp = xp_of(over)
+    chance = xp.exp(over)
+    of_others = xp.log((1.0 - xp.exp(log_prob)).clip(1e-12) / (1.0 - chance).clip(1e-12))
+    return chance * (log_prob - over) ** 2 + (1.0 - chance) * of_others**2
 
 
 def picked(log_prob: Any, targets: Any) -> Any:
