@@ -273,7 +273,7 @@ def arc_errors(data: TrainingData) -> Array:
     the arc, and each of its values has a regression that was chosen among several.
     """
     drawn = missing_share(data) if isinstance(data, CompletedData) else 0.0
-    return 1.0 + drawn * (np.maximum(data.cardinalities, 2) - 2)
+    return 1.0 + 2.0 * drawn * (np.maximum(data.cardinalities, 2) - 2)
 
 
 class FittedTree(NamedTuple):
@@ -365,7 +365,7 @@ class CTBN(StacksEstimator):
     towards its frequency in all rows. Rows with missing labels serve the labels they have; where
     more than a tenth of all labels is missing (40 % for "separate" pairs), parents that a row lacks
     are drawn given its other labels, from a chain, and arcs from parents of more than two values
-    must gain more: with half of all labels missing one standard error more for four values. Rows
+    must gain more: with half of all labels missing two standard errors more for four values. Rows
     in Dask arrays do not count for arcs from parents that they lack.
 
     Parameters
