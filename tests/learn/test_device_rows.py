@@ -134,7 +134,8 @@ def test_gains_are_those_in_memory(rng, wide, store, weighted, cv, deviating, mo
     if deviating:
         every = random_folds(data, 2, seed=0)
         options = {"offsets": ours.cross_fitted_scores(every, alone.choice)}
-    over = GainOver(alone.log_prob, data.row_weights, expected=weighted)
+    tables = alone.models.tables(data, folds.of_row) if weighted else None
+    over = GainOver(alone.log_prob, data.row_weights, tables)
     for constant in (False, True)[: 1 + deviating]:
         expected, found = (
             own.cross_validate(groups, folds, over, "", **options, constant=constant)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
+from colabel.learn.conditional import Folds, GainOver, RowGroup, TrainingData, random_folds
 from colabel.learn.glm.path import Block
 from colabel.learn.linear import LinearLearner
 from tests.asserts import assert_each_close
@@ -55,6 +55,27 @@ def test_choices_are_those_of_folds_fitted_to_the_end_from_zero(rng):
         # and what is said of the choice is true
         said = found.total[label]
         np.testing.assert_allclose(said, total[found.choice[label]], atol=0.1)
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_noise_of_gains_is_observed_or_expected(rng, expected):
+    data = make_data(rng, weighted=True, missing=0.2)
+    folds, group = random_folds(data, 3, seed=0), RowGroup(None, np.arange(data.n_labels))
+    both = [
+        learner([C]).on(data).cross_validate([group], folds, keep, "", keep=True)[0]
+        for C in (0.01, 1.0)
+    ]
+    own, other = ([np.exp(p) for p in s.models.tables(data, folds.of_row)] for s in both)
+    over = GainOver(both[0].log_prob, data.row_weights, both[0].models.tables(data, folds.of_row))
+    over = over if expected else GainOver(over.log_prob, over.weight)
+    found = learner([1.0]).on(data).cross_validate([group], folds, over, "")[0]
+    for label, codes in enumerate(data.codes.T):
+        noise = 0.0
+        for row in np.flatnonzero(codes >= 0):
+            squares = np.log(other[label][row] / own[label][row]) ** 2
+            square = own[label][row] @ squares if expected else squares[codes[row]]
+            noise += data.row_weights[row] ** 2 * square
+        np.testing.assert_allclose(found.noise[label], noise, rtol=1e-6)
 
 
 def test_penalties_are_not_weakened_once_the_held_out_curve_has_turned(rng, monkeypatch):

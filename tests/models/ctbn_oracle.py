@@ -107,24 +107,13 @@ class SharedCTBN:
             for v in range(self.sizes[j]):
                 group = codes[:, j] == v
                 if self.w[group].sum() >= self.min_rows:
-                    with_parent = self._scored(i, self._candidates(i, group), (i, j, v), group)
-                    gains[j, i] += self.w[group] @ (with_parent - alone[i])[group]
-                    squares = self._squares(with_parent, alone[i], i)
-                    noise[j, i] += self.w[group] ** 2 @ squares[group]
+                    more = self._scored(i, self._candidates(i, group), (i, j, v), group) - alone[i]
+                    gains[j, i] += self.w[group] @ more[group]
+                    noise[j, i] += self.w[group] ** 2 @ more[group] ** 2
         self.scores = gains + alone @ self.w
         np.fill_diagonal(self.scores, alone @ self.w)
         self.tree = branching(gains - np.sqrt(noise))
         return self
-
-    def _squares(self, with_parent, alone, i) -> np.ndarray:
-        """Squared gains (n,); where any label is missing, those expected if `alone` is right."""
-        if (self.codes >= 0).all():
-            return (with_parent - alone) ** 2
-        squares = np.zeros(len(alone))
-        for row in np.flatnonzero((self.codes[:, i] >= 0) & (self.folds >= 0)):
-            p, q = np.exp(alone[row]), np.exp(with_parent[row])
-            squares[row] = p * np.log(q / p) ** 2 + (1 - p) * np.log((1 - q) / (1 - p)) ** 2
-        return squares
 
     # -------------------------------------------------------------------------- one classifier
 

@@ -550,14 +550,15 @@ class GainOver:
         Held-out log-probabilities of the labels; zero where there is none.
     weight : (n,) or None
         Weights of the rows; None for rows in chunks, which have theirs with them.
-    expected : bool
-        Whether the variance is the one that regressions expect where there is nothing to gain,
-        rather than the one observed.
+    tables : d arrays (n, K_i), or None
+        Held-out log-probabilities of all values: regressions in memory then have the variance that
+        these expect, not the one observed. Where few rows are known, none of them may tell how
+        uncertain a gain is.
     """
 
     log_prob: Any
     weight: Array | None
-    expected: bool = False
+    tables: Sequence[Array] | None = None
 
     def __call__(self, group: RowGroup, scores: HeldOutScores) -> Gains:
         """Return the gains of the group's targets."""

@@ -93,13 +93,15 @@ def batches_on_device(learning: LinearLearning, asked: Asked, n_fits: int) -> li
 
         codes, member = of_tasks(codes), sent(inside)
         codes[member[group] == 0.0] = -1
-        offset = over = None
+        offset = over = tables = None
         if asked.offsets is not None:
             offset = of_tasks(sent(np.stack([asked.offsets[i] for i in labels])))
         if asked.over is not None:
             over = of_tasks(sent(np.stack([asked.over[i] for i in labels])))
+        if asked.tables is not None:
+            tables = of_tasks(sent(np.stack([asked.tables[i].T for i in labels])))
         shared = member if at is None else None
-        local = LocalRows(design, codes, fold, offset, over, coordinates, shared, asked.expected)
+        local = LocalRows(design, codes, fold, offset, over, coordinates, shared, tables)
         return local, group, np.arange(len(label))
 
     room, q = free_memory(device) // 8, whole.n_coordinates

@@ -223,7 +223,7 @@ class Asked(NamedTuple):
     offsets: Any = None
     over: Any = None
     constant: bool = False
-    expected: bool = False
+    tables: Any = None
 
 
 def batches_in_memory(
@@ -241,14 +241,14 @@ def batches_in_memory(
             few, whole = asked.constant and own is not None, learning.design
             design = whole.constants(own) if few else whole.block(own)
             designs[index] = design  # as long as a batch has it
-        offset, over = asked.offsets, asked.over
+        offset, over, tables = asked.offsets, asked.over, asked.tables
         local = glm.LocalRows(
             design,
             np.ascontiguousarray(data.codes[at][:, labels].T, dtype=np.int16),
             None if folds is None else folds.of_row[at],
             None if offset is None else np.stack([offset[i][:, at] for i in labels]),
             None if over is None else np.stack([over[i][at] for i in labels]),
-            expected=asked.expected,
+            tables=None if tables is None else np.stack([tables[i][at].T for i in labels]),
         )
         return local, np.zeros_like(labels), np.arange(len(labels))
 
@@ -362,7 +362,7 @@ class LinearLearning:
             Whether nothing but slope and intercept may deviate: no product with the rows is needed.
         """
         over = reduce.log_prob if isinstance(reduce, GainOver) else None
-        expected = isinstance(reduce, GainOver) and reduce.expected
+        tables = reduce.tables if isinstance(reduce, GainOver) else None
         grid = self.learner.grid if offsets is None else self.learner.deviations
         grid = grid[:1] if constant else grid
         n_folds = folds.n_folds
@@ -390,7 +390,7 @@ class LinearLearning:
                     found.models[position] = path.coef[best[task], :, task], floor[:, task]
             return path.n_failed
 
-        asked = Asked(groups, folds, offsets, over, constant, expected)
+        asked = Asked(groups, folds, offsets, over, constant, tables)
         batches, n_jobs = self.batches(asked, n_folds)
         with progress_bar(description, len(batches), shown=self.learner.verbose) as advance:
             warn_of_failures(sum(map_threads(score, batches, n_jobs, advance)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -184,8 +184,9 @@ def search_arcs(
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.total
     search.choice_alone = alone.choice
-    own = None if is_chunked(data) else data.row_weights
-    gain = GainOver(alone.log_prob, own, expected=data.missing_labels[0] > 0)
+    gain = GainOver(alone.log_prob, None if is_chunked(data) else data.row_weights)
+    if isinstance(data, CompletedData) and alone.models is not None:
+        gain = replace(gain, tables=alone.models.tables(data, folds.of_row))
     candidates = ~np.eye(d, dtype=bool)
     if shared is not None or most < d - 1:
         without = alone.models if folds.covers else None
@@ -273,7 +274,7 @@ def arc_errors(data: TrainingData) -> Array:
     the arc, and each of its values has a regression that was chosen among several.
     """
     drawn = missing_share(data) if isinstance(data, CompletedData) else 0.0
-    return 1.0 + 2.0 * drawn * (np.maximum(data.cardinalities, 2) - 2)
+    return 1.0 + drawn * (np.maximum(data.cardinalities, 2) - 2)
 
 
 class FittedTree(NamedTuple):
@@ -365,7 +366,7 @@ class CTBN(StacksEstimator):
     towards its frequency in all rows. Rows with missing labels serve the labels they have; where
     more than a tenth of all labels is missing (40 % for "separate" pairs), parents that a row lacks
     are drawn given its other labels, from a chain, and arcs from parents of more than two values
-    must gain more: with half of all labels missing two standard errors more for four values. Rows
+    must gain more: with half of all labels missing one standard error more for four values. Rows
     in Dask arrays do not count for arcs from parents that they lack.
 
     Parameters
@@ -383,9 +384,9 @@ class CTBN(StacksEstimator):
         rows suffice to see that one label matters for another. "separate", as published: one
         regression for each value, on the rows that have it. Without `stack` an `estimator` is
         always fitted so.
-        Under "shared" the tree counts an arc for its gain less one standard error; where labels are
-        missing, that of an arc that has nothing to gain. (Rare labels that never meet in few known
-        rows gain a little in each of these, and seem to gain it for certain.)
+        Under "shared" the tree counts an arc for its gain less one standard error. Where missing
+        parents are drawn, this is the standard error of an arc that tells nothing: rare labels that
+        never occur together in a few rows gain a little in each, which looks certain.
     max_parents : int, None or "auto"
         How many parents are tried for each label: those that depend on it most beyond x, by a
         score test on held-out residuals of all pairs at once (`score_tests`). None tries all.

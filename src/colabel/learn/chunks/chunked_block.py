@@ -180,7 +180,7 @@ class ChunkedRows:
             here = Design.at(whole, part.X, part.weight, part.extra)
             group = replace(groups[index], rows=np.arange(part.n_rows))
             own_folds = None if folds is None else Folds(of_row, n_folds)
-            own = Asked((group,), own_folds, offset, over, expected=asked.expected)
+            own = Asked((group,), own_folds, offset, over)
             chunked.few[index] = replace(learning, data=part, design=here), own
         return chunked
 
@@ -242,8 +242,8 @@ class ChunkedRows:
 
     def held_out(self, block: Block, coef: Array) -> Array:
         """See `LocalRows.held_out`: one pass."""
-        told = self.design.rotate_back(coef), self.asked.expected
-        sums: Array = self.sum(_held_out, block, *told, rows_at_once=_HELD_OUT_AT_ONCE)
+        over = (self.design.rotate_back(coef),)
+        sums: Array = self.sum(_held_out, block, *over, rows_at_once=_HELD_OUT_AT_ONCE)
         return sums
 
 
@@ -341,11 +341,10 @@ def _joined(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array
     return one[0] + other[0], np.maximum(one[1], other[1])
 
 
-def _held_out(block: Block, blocks: Blocks, coef: Array, expected: bool) -> Array:
+def _held_out(block: Block, blocks: Blocks, coef: Array) -> Array:
     sums = np.zeros((3, len(coef)))
     for tasks, local in blocks:
-        rows = replace(local.rows, expected=expected)
-        sums[:, tasks] += rows.held_out(local, coef[tasks])
+        sums[:, tasks] += local.rows.held_out(local, coef[tasks])
     return sums
 
 

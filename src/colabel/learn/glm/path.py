@@ -274,8 +274,8 @@ class LocalRows:
         What knows the coordinates, where it is not the design.
     inside : (P, n) or None
         One for the rows of each group, where tasks of groups share all rows.
-    expected : bool
-        Whether squares of gains are those expected of the classes, by `over`.
+    tables : (L, K, n) or None
+        Log-probabilities of all classes, by which squares of gains are expected, not observed.
     """
 
     design: Any
@@ -285,7 +285,7 @@ class LocalRows:
     over: Any = None
     coordinates: Any = None
     inside: Any = None
-    expected: bool = False
+    tables: Any = None
 
     @property
     def place(self) -> Any:
@@ -394,8 +394,8 @@ class LocalRows:
             else:
                 truth = truth[:, rows]
             scores = self.with_offset(part, self._times(design, coef[own], None), rows)
-            log_prob = log_probabilities(loss_for(block.tasks.n_classes), scores, part.floor)
-            log_prob = picked(log_prob, truth)
+            table = log_probabilities(loss_for(block.tasks.n_classes), scores, part.floor)
+            log_prob = picked(table, truth)
             weight = design.score_weight
             if weight is not None and weight.ndim > 1:
                 weight = weight[:: coef.shape[1]]
@@ -405,22 +405,12 @@ class LocalRows:
                 more = xp_of(over).where(truth >= 0, log_prob - over, 0.0)
                 sums[1, own] = _summed(more, weight)
                 squares = more**2
-                if self.expected:
-                    squares = xp_of(over).where(truth >= 0, expected_squares(log_prob, over), 0.0)
+                if self.tables is not None:
+                    chance = self.tables[label][:, :, rows]
+                    mean = (xp_of(over).exp(chance) * (table - chance) ** 2).sum(1)
+                    squares = xp_of(over).where(truth >= 0, mean, 0.0)
                 sums[2, own] = _summed(squares, None if weight is None else weight**2)
         return sums
-
-
-def expected_squares(log_prob: Any, over: Any) -> Any:
-    """Squares of the gains (T, m) of true classes, as expected by the model that is gained over.
-
-    All other classes count as one, so that a class that no row has adds what it might. Where few
-    rows are known, none of them tells how uncertain a gain is.
-    """
-    xp = xp_of(over)
-    chance = xp.exp(over)
-    of_others = xp.log((1.0 - xp.exp(log_prob)).clip(1e-12) / (1.0 - chance).clip(1e-12))
-    return chance * (log_prob - over) ** 2 + (1.0 - chance) * of_others**2
 
 
 def picked(log_prob: Any, targets: Any) -> Any:
