@@ -31,16 +31,16 @@ SOURCE = ROOT / "src" / "colabel"
 CEILINGS = {
     ("cli",): 1640,  # 1400
     ("report",): 1240,
-    ("comparing",): 1610,  # 1200
+    ("comparing",): 1620,  # 1200
     ("saving", "core"): 2155,  # 1300
     ("tables", "datasets"): 3260,  # 2400
-    ("models",): 6920,
+    ("models",): 6970,
     ("preprocess",): 860,
     ("learn",): 6380,  # 6300; kernels of a GPU in it
     ("decide",): 943,
     ("rules",): 915,
     ("joint",): 6400,  # 6300; rules by listed states in it
-    ("metrics", "model_selection.py", "labels"): 1155,  # 1000
+    ("metrics", "model_selection.py", "labels"): 1160,  # 1000
 }
 # in all
 MOST_LINES = 33_500  # 30_500

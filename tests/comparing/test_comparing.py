@@ -254,6 +254,20 @@ def test_every_model_takes_missing_labels_and_what_is_known_is_scored(data):
         assert scores["micro_f1"][fold] == pytest.approx(2 * hits / (predicted + true.sum()))
 
 
+def test_without_complete_rows_the_log_loss_decides(rng):
+    X = rng.normal(size=(90, 3))
+    Y = (X[:, [0, 0, 1]] + 0.5 * rng.normal(size=(90, 3)) > 0).astype(float)
+    Y[np.arange(90), rng.integers(3, size=90)] = np.nan
+    found = compare(X, Y, models=["br", "pcc"], cv=2)
+    assert found.measure == "joint_log_loss"
+    losses = {name: result.mean("joint_log_loss") for name, result in found.results.items()}
+    assert losses[found.recommended] <= losses[BASELINE]
+    assert "joint log-loss" in found.reason
+    assert "joint log-loss" in comparison_html(found)
+    with pytest.raises(TableError, match="Too few rows have all their labels"):
+        compare(X, Y, models=["br"], cv=2, measure="exact match")
+
+
 # ---------------------------------------------------------------------------------- decisions
 
 

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from colabel import CTBN, BinaryRelevance, ConformalSets, evaluate
 from colabel.datasets import load_digit_traits
+from colabel.metrics import joint_log_loss_scorer
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +122,23 @@ def test_json_holds_everything_and_no_nan(data, model):
     assert plain["measures"]["exact_match"]["value"] == scores.measures["exact_match"].value
     assert len(plain["labels"]) == 7
     assert len(scores.to_frame()) == 7
+
+
+def test_few_known_labels_are_no_error(data, model):
+    """One complete row, a label that no row has, rows without any label, and label sets."""
+    X, Y = data.X[600:640], np.asarray(data.Y[600:640], dtype=float)
+    one, none, half = (Y.copy() for _ in range(3))
+    one[1:, 0], none[:, 0], half[20:] = np.nan, np.nan, np.nan
+    found = evaluate(model, X, one)
+    assert found.measures["exact_match"].value in (0.0, 1.0)
+    assert np.isnan(found.measures["coverage_error"].error)
+    assert np.isnan(evaluate(model, X, none).labels[0].f1)
+    loss = evaluate(model, X, half).measures["joint_log_loss"].value
+    assert loss == pytest.approx(-model.joint(X[:20]).log_prob(Y[:20]).mean())
+    assert -joint_log_loss_scorer(model, X, half) == pytest.approx(loss)
+    sets = ConformalSets(BinaryRelevance(C=0.01), cv=0.5, random_state=0)
+    sets.fit(data.X[:200], data.Y[:200])
+    whole = evaluate(sets, X[:20], Y[:20]).coverage
+    assert evaluate(sets, X, half).coverage == whole
+    with pytest.raises(ValueError, match="missing labels"):
+        sets.predict_sets(X).contains(half)

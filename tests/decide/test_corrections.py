@@ -189,3 +189,17 @@ def test_a_level_must_be_a_probability(listed):
         audit.corrected(0.2)
     likelier = (audit.wrong > 0.5).sum()
     assert repr(audit) == f"Audit(5 rows, 3 labels: {likelier} likelier to be wrong)"
+
+
+def test_few_known_labels_condemn_none(rng):
+    """Of a dozen labels, given by chance, most disagree with what is more probable."""
+    space = LabelSpace(("a", "b"), (np.arange(2),) * 2, "matrix")
+    codes = np.full((60, 2), MISSING, dtype=np.int32)
+    codes[:6] = rng.integers(2, size=(6, 2))
+    unlikely = np.where(codes == 1, 0.35, 0.65)
+    joint = Independent(space, [np.log(np.stack([1 - p, p], axis=1)) for p in unlikely.T])
+    audit = audit_of(joint, codes)
+    assert audit.n_wrong().high >= audit.n_wrong().rate
+    known = codes != MISSING
+    assert (audit.wrong[known] < 0.9).all()
+    assert not audit.corrected()[1][known].any()

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import MetaEstimatorMixin
@@ -28,7 +29,8 @@ from colabel.models.chain.learning import (
     share_of_labels,
     with_expected_labels,
 )
-from colabel.models.learning import linear_learner, make_folds
+from colabel.models.forest.joint_forest import _smallest_leaf
+from colabel.models.learning import layered, linear_learner, make_folds
 from colabel.models.neighbours import Neighbours, counted
 
 MODELS = [
@@ -293,6 +295,42 @@ def test_weights_of_labels_are_those_of_rows_with_gaps(rng):
         BinaryRelevance(1.0).fit(X, Y, by_label[:, :2])
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model_class", [colabel.CDN, JointForest], ids=lambda cls: cls.__name__)
+def test_the_weight_of_a_missing_label_says_nothing(rng, model_class):
+    X, Y = drawn(rng, 80)
+    holes, weight = with_holes(rng, Y, 0.3), rng.random(Y.shape)
+    given = small(model_class).fit(X, holes, sample_weight=weight)
+    zero = small(model_class).fit(X, holes, sample_weight=np.where(np.isnan(holes), 0.0, weight))
+    np.testing.assert_array_equal(given.joint(X).log_prob(Y), zero.joint(X).log_prob(Y))
+
+
+def test_a_label_without_weight_is_refused(rng):
+    X, Y = drawn(rng, 40)
+    with pytest.raises(ValueError, match="zero for all of 'y1'"):
+        BinaryRelevance().fit(X, Y, sample_weight=np.ones(Y.shape) * [1, 0, 1])
+
+
+def test_leaves_of_a_forest_hold_rows_not_their_copies(rng):
+    """Weights of labels next to one: a row stands there three times."""
+    X, Y = drawn(rng, 200)
+    data = layered(TrainingData(X, Y.astype(np.int32), (2,) * 3), 1.0 - 1e-9 * rng.random(Y.shape))
+    assert data.n_rows == 600
+    share = _smallest_leaf(4, data)["min_weight_fraction_leaf"]
+    assert share == pytest.approx(4 / 200)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_that_break_a_rule_are_named_as_given(rng):
+    X, Y = drawn(rng, 60)
+    Y[:10], Y[30, :2] = np.nan, [1, 1]
+    model = colabel.RuledClassifier(BinaryRelevance(), "y0 -> not y1")
+    broken = np.flatnonzero((Y[:, 0] == 1) & (Y[:, 1] == 1))
+    assert broken[0] >= 10
+    with pytest.warns(UserWarning, match=rf"\({broken[0]}\b"):
+        model.fit(X, Y)
+
+
 @pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
 def test_labels_of_little_weight_hardly_count(rng, model_class):
     X, Y = drawn(rng, 200)
@@ -333,6 +371,38 @@ def test_blanks_that_are_unlabelled_are_drawn(rng):
             CTBN(blank=blank).fit(X, Y)
 
 
+@pytest.mark.parametrize("one", [1, 1.0, True])
+def test_a_column_of_blanks_beside_other_variables(rng, one):
+    X, Y = drawn(rng, 120)
+    words = np.where(Y[:, 1] == 1, "yes", "no").astype(object)
+    marked = np.array([one if y else None for y in Y[:, 0]], dtype=object)
+    frame = pd.DataFrame({"word": words, "marked": marked})
+    for blank in ("absent", {"marked": "absent"}):
+        model = BinaryRelevance(C=1.0, blank=blank).fit(X, frame)
+        expected = BinaryRelevance(C=1.0).fit(X, frame.assign(marked=Y[:, 0].astype(int)))
+        for own, other in zip(model.models_.coef, expected.models_.coef, strict=True):
+            np.testing.assert_array_equal(own, other)
+        assert model.label_space_.classes[1].tolist() == [0, one]
+    share = BinaryRelevance(1.0, blank="unlabelled").fit(X, frame).class_priors_
+    assert np.isnan(share[0])
+    assert 0 < share[1] <= 1
+
+
+def test_shares_of_unlabelled_rows_count_marks_by_their_weight(rng):
+    X, Y = drawn(rng, 200)
+    marks = np.where(Y == 1, 1.0, np.nan)
+    weight = np.where(np.arange(200)[:, None] < 100, 1.0, [0.0, 1.0, 1.0])
+    other = marks.copy()
+    other[100:, 0] = 1.0  # where they have no weight
+    found = [
+        BinaryRelevance(blank="unlabelled", random_state=0).fit(X, own, sample_weight=weight)
+        for own in (marks, other)
+    ]
+    np.testing.assert_allclose(found[0].class_priors_, found[1].class_priors_, atol=0.01)  # folds
+    unweighted = BinaryRelevance(blank="unlabelled", random_state=0).fit(X, other)
+    assert unweighted.class_priors_[0] > found[1].class_priors_[0] + 0.1
+
+
 @pytest.mark.parametrize("model_class", [colabel.CollectiveCRF, colabel.PairwiseCRF])
 @pytest.mark.parametrize("blank", ["absent", "unlabelled"])
 def test_fields_learn_from_what_blanks_mean(rng, model_class, blank):
@@ -361,7 +431,9 @@ def test_blanks_beside_one_word_need_a_word_for_no(rng, blank):
     X = rng.normal(size=(40, 2))
     Y = np.where(X > -1, "yes", None).astype(object)
     Y[:, 1] = np.where(X[:, 1] > 0, "yes", "no")
-    with pytest.warns(UserWarning, match=r"nothing to learn of .* .'y0' is 'yes'.*give 1"):
+    with pytest.warns(
+        UserWarning, match=r"nothing to learn of .* .'y0' is 'yes'.*write the value as 1"
+    ):
         BinaryRelevance(C=1.0).fit(X, Y)
     with pytest.raises(ValueError, match=r"blank of 'y0' is .* its one value is 'yes'.*give 1"):
         BinaryRelevance(C=1.0, blank=blank).fit(X, Y)

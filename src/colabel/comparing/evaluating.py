@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
-from colabel.comparing.held_out import HeldOut, Task, answer
+from colabel.comparing.held_out import HeldOut, Task, answer, rows_of
 from colabel.comparing.result import MEASURES, plain
 from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
 from colabel.core.lazy import require
@@ -156,14 +156,17 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
     again = [_measured(held_out.some(rows)) for rows in left if len(rows)]
     measures = {}
     for name, value in values.items():
-        each = np.array([own[name] for own in again])
+        each = np.array([own.get(name, math.nan) for own in again])
         error = each.std() * (len(each) - 1) ** 0.5 if len(each) > 1 else math.nan
         measures[name] = Value(value, float(error))
     coverage = None
     if hasattr(inner, "p_values"):
-        inner, rows = unwrapped(model, X)
-        covered = (inner.p_values(rows, Y) > 1.0 - inner.coverage).astype(float)
-        coverage = Value(float(covered.mean()), float(covered.std() / len(covered) ** 0.5))
+        whole = held_out.complete.rows
+        if len(whole):
+            inner, rows = unwrapped(model, rows_of(X, whole))
+            known = task.space.values(task.codes[whole])
+            covered = (inner.p_values(rows, known) > 1.0 - inner.coverage).astype(float)
+            coverage = Value(float(covered.mean()), float(covered.std() / len(covered) ** 0.5))
     labels, confusions = _label_scores(held_out), _confusions(held_out)
     return Evaluation(measures, labels, confusions, len(task.codes), n_unseen, coverage)
 
@@ -260,6 +263,9 @@ def _label_scores(held_out: HeldOut) -> list[LabelScores]:
     """Scores of each 0/1 label, or of each value of the class variables."""
     scores = []
     for name, true, decided, marginals in held_out.each_value():
+        if not len(true):  # unknown in all rows
+            scores.append(LabelScores(name, 0, *[math.nan] * 5))
+            continue
         precision, recall, f1, _ = precision_recall_fscore_support(
             true, decided, average="binary", zero_division=np.nan
         )

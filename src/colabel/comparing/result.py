@@ -13,6 +13,7 @@ from colabel import metrics
 from colabel.comparing.held_out import HeldOut
 from colabel.core.arrays import Array, Codes
 from colabel.decide.decisions import tuned_threshold
+from colabel.labels import MISSING
 from colabel.tables import TableError
 
 
@@ -71,8 +72,11 @@ def _take(function: Callable[..., float], *, whole: bool = False, **options: Any
 
 
 def _joint_log_loss(held_out: HeldOut) -> float:
-    log_prob, weight = held_out.log_prob, held_out.weight
-    return math.nan if log_prob is None else metrics.joint_log_loss(log_prob, sample_weight=weight)
+    known = (held_out.true != MISSING).any(axis=1)
+    if held_out.log_prob is None or not known.any():
+        return math.nan
+    weight = None if held_out.weight is None else held_out.weight[known]
+    return metrics.joint_log_loss(held_out.log_prob[known], sample_weight=weight)
 
 
 MEASURES: dict[str, Measure] = {

@@ -271,7 +271,8 @@ def compare(
         scikit-learn, or pairs of training and test rows.
     measure : str
         What decides: "exact match", "joint log-loss", "Hamming accuracy", "micro F1" or "macro F1";
-        by default the first, and the last with `thresholds`.
+        by default the first, the last with `thresholds`, and the joint log-loss where too few rows
+        have all their labels.
     decision : str
         Loss that predictions minimise, see `decide`; of models given as estimators, their own.
     thresholds : bool
@@ -361,6 +362,11 @@ def compare(
         raise TableError("Thresholds are for labels that are 0 or 1: leave them out here.")
     groups, times = (None if own is None else np.asarray(own)[rows] for own in (groups, times))
     folds = held_out.folds_of(cv, task.codes, random_state, None, groups, times)
+    whole = (task.codes != MISSING).all(axis=1)
+    if by == "exact_match" and not all(whole[test].any() for _, test in folds):
+        if measure:
+            raise TableError("Too few rows have all their labels for an exact match in each fold.")
+        by = "joint_log_loss"
     every = {**estimators, records.BASELINE: LabelFrequencies(decision=decision)}
     prepare = Preprocessor(table.choice.used)
     prepared = {name: make_pipeline(prepare, model) for name, model in every.items()}

@@ -76,7 +76,10 @@ class LabelSets:
 
     def contains(self, Y: ArrayLike) -> Flags:
         """Whether the list of each row contains its vector of Y (n, d), (n,)."""
-        return self.contains_codes(codes_of_labels(self.space, Y, len(self)))
+        codes = codes_of_labels(self.space, Y, len(self))
+        if (codes == MISSING).any():
+            raise ValueError("Y has missing labels: give the rows whose labels are all known.")
+        return self.contains_codes(codes)
 
     def contains_codes(self, codes: Codes) -> Flags:
         """Whether the list of each row contains its vector of codes (n, d), (n,)."""

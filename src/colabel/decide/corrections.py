@@ -163,7 +163,8 @@ class Audit:
             added = n_wrong / (times * true_ones + n_known - true_ones)
             leaving = np.where(self.codes == 1, times * added, added)
             arriving = np.where(self.codes == 1, added, times * added)
-        leaving, arriving = np.minimum(leaving, 0.45), np.minimum(arriving, 0.45)
+        # of few known labels any share may look wrong, which must not condemn the others
+        leaving, arriving = np.minimum(leaving, 0.25), np.minimum(arriving, 0.25)
         right = np.clip((self.probability - arriving) / (1.0 - leaving - arriving), 1e-4, 1 - 1e-4)
         odds = np.log(arriving / (1.0 - leaving)) - logit(right)
         # beyond the clip by how improbable they are
@@ -319,7 +320,7 @@ def _rate_of_confident(confidence: Array, wrong: Flags) -> NoiseRate:
     rate = max(float(top.mean()) - 0.5 * slope, 0.0)
     for_it, against = rate * most / 4 + 0.5, (1.0 - rate) * most / 4 + 0.5
     low, high = (float(beta.ppf(q, for_it, against)) for q in (0.05, 0.95))
-    return NoiseRate(rate, min(low, rate), high)
+    return NoiseRate(rate, min(low, rate), max(high, rate))
 
 
 def pooled(experts: Sequence[Sequence[Array]], codes: Codes) -> list[Array]:

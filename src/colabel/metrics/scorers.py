@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.metrics import make_scorer
 
 from colabel.core.estimators import unwrapped
+from colabel.labels import MISSING
 from colabel.metrics import scores
 
 __all__ = [
@@ -38,7 +39,8 @@ def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None)
         A model of colabel with a joint, or a pipeline or search around one.
     X : (n, p)
     y : labels of n rows
-        Of rows with missing labels, the probability of the known ones counts. A row of probability
+        Of rows with missing labels, the probability of the known ones counts; rows without any
+        known label do not count. A row of probability
         zero, such as one with a value never seen in training, counts -50 nats: a fold that lacks a
         rare value does not end a search.
     sample_weight : array of shape (n,), optional
@@ -68,10 +70,12 @@ def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None)
         )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*never seen in training")
-        log_prob = inner.joint(rows).log_prob(y)
-    return -scores.joint_log_loss(
-        np.maximum(log_prob, _LEAST_LOG_PROB), sample_weight=sample_weight
-    )
+        joint = inner.joint(rows)
+        log_prob = joint.log_prob(y)
+    known = (joint.space.encode(y, mark_unseen=True) != MISSING).any(axis=1)
+    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+    log_prob = np.maximum(log_prob, _LEAST_LOG_PROB)[known]
+    return -scores.joint_log_loss(log_prob, sample_weight=weight)
 
 
 exact_match_scorer = make_scorer(scores.exact_match)

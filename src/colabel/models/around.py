@@ -112,6 +112,9 @@ class RuledClassifier(AroundModel):
         if not isinstance(self.rules, Rules | str):
             raise ValueError(f"rules={self.rules!r} must be text or colabel.rules.Rules.")
 
+    def _labelled(self, data: TrainingData) -> TrainingData:
+        return data  # broken rules name rows as they were given
+
     def _learn(self, data: TrainingData) -> None:
         rules = Rules.parse(self.rules) if isinstance(self.rules, str) else self.rules
         broken = rules.broken_by(data.codes, rules.compiled(self.label_space_))

@@ -26,13 +26,19 @@ from colabel.decide import Decision, Seen
 from colabel.decide.decisions import resolve_decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING, LabelSpace
+from colabel.labels.columns import says_presence
 from colabel.learn.chunks import chunked_data
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models.cross_fitting import learn_calibration, uncalibrated
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, check_takes_chunks, is_short, lazy_rows, row_chunks
-from colabel.models.learning import layered, positive_only, unlabelled_positives
+from colabel.models.learning import (
+    CompletedData,
+    layered,
+    positive_only,
+    unlabelled_positives,
+)
 
 if TYPE_CHECKING:
     from colabel.models.cross_fitting import Calibration
@@ -150,8 +156,12 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
     def _codes(self, X: Any) -> Codes:
         """Return the codes (n, d) predicted for checked rows."""
 
-    def _interpreted(self, data: TrainingData) -> TrainingData:
-        """Return the rows as they are learned from."""
+    def _with_absence(self, space: LabelSpace, codes: Codes) -> tuple[LabelSpace, Codes]:
+        """Return the space and codes with a value for what blanks mean."""
+        return space, codes
+
+    def _interpreted(self, data: TrainingData, of_labels: Array | None) -> TrainingData:
+        """Return the rows as they are learned from; labels may have weights (n, d)."""
         return data
 
     def _labelled(self, data: TrainingData) -> TrainingData:
@@ -218,11 +228,12 @@ class LabelClassifier(Parameters, ClassifierMixin, BaseEstimator):
                 f"X has {X.shape[0]} rows but y has {codes.shape[0]}. Give one row of labels for"
                 " each row of X."
             )
+        space, codes = fresh._with_absence(space, codes)
         fresh._keep_labels(space)
         data, of_labels = _training_data(X, codes, space, sample_weight)
-        data = fresh._interpreted(data)
+        data = fresh._interpreted(data, of_labels)
         data = data if of_labels is None else layered(data, of_labels)
-        _warn_of_unlabelled(data.codes, space, self.unlabelled_rows)
+        _warn_of_unlabelled(data, space, self.unlabelled_rows)
         data = fresh._labelled(data)
         fresh._learn(data)
         fresh._finish(data)
@@ -477,20 +488,34 @@ class JointClassifier(LabelClassifier):
             )
         return Seen(self.seen_)
 
-    def _interpreted(self, data: TrainingData) -> TrainingData:
-        """Return the rows with zeros or draws in the place of blanks, where these mean that."""
-        space = self.label_space_
+    def _blank_of(self, space: LabelSpace) -> dict[int, str]:
+        """What blanks of the labels mean, checked."""
         given: Any = self.blank
         if not isinstance(given, dict):
             given = dict.fromkeys(space.names, given)
-        meaning = {space.names[space.index(label)]: value for label, value in given.items()}
-        for name, value in meaning.items():
+        for name, value in given.items():
             parameters.check_choice(
                 f"blank of {name!r}", value, ("missing", "absent", "unlabelled")
             )
-        blank = positive_only(data.codes) & space.is_indicator
-        for name, value in meaning.items():
-            i = space.index(name)
+        return {space.index(label): value for label, value in given.items()}
+
+    def _with_absence(self, space: LabelSpace, codes: Codes) -> tuple[LabelSpace, Codes]:
+        classes, codes = list(space.classes), codes.copy()
+        for i, value in self._blank_of(space).items():
+            own = codes[:, i] != MISSING
+            if value != "missing" and not own.all() and classes[i].tolist() == [1]:
+                # a column of 1 and blanks beside variables of other values
+                classes[i] = np.array([0, 1]).astype(classes[i].dtype)
+                codes[own, i] = 1
+        return replace(space, classes=tuple(classes)), codes
+
+    def _interpreted(self, data: TrainingData, of_labels: Array | None) -> TrainingData:
+        """Return the rows with zeros or draws in the place of blanks, where these mean that."""
+        space = self.label_space_
+        meaning = self._blank_of(space)
+        blank = positive_only(data.codes) & [says_presence(values) for values in space.classes]
+        for i, value in meaning.items():
+            name = space.names[i]
             gaps = value != "missing" and (data.codes[:, i] == MISSING).any()
             if gaps and len(space.classes[i]) == 1:
                 raise ValueError(
@@ -503,7 +528,7 @@ class JointClassifier(LabelClassifier):
                     " also has other values than 1. Leave it out of blank."
                 )
         absent, drawn = (
-            np.array([i for i in np.flatnonzero(blank) if meaning.get(space.names[i]) == wanted])
+            np.array([i for i in np.flatnonzero(blank).tolist() if meaning.get(i) == wanted])
             for wanted in ("absent", "unlabelled")
         )
         if len(absent):
@@ -511,7 +536,8 @@ class JointClassifier(LabelClassifier):
             codes[:, absent] = codes[:, absent] == 1
             data = replace(data, codes=codes)
         if len(drawn):
-            data, priors = unlabelled_positives(data, drawn, self._seed(), self.n_jobs)
+            own = None if of_labels is None else of_labels[:, drawn]
+            data, priors = unlabelled_positives(data, drawn, self._seed(), self.n_jobs, own)
             self.class_priors_ = np.full(space.n_labels, np.nan)
             self.class_priors_[drawn] = priors
         return data
@@ -649,18 +675,33 @@ def _training_data(
                 "sample_weight holds negative numbers or NaN. Give weights of at least 0."
             )
         parameters.checked_weights(of_labels.max(axis=1), X)
+        unweighted = np.flatnonzero(~of_labels.any(axis=0))
+        if len(unweighted):
+            raise ValueError(
+                f"sample_weight is zero for all of {space.names[unweighted[0]]!r}: leave that label"
+                " out, or give some of its rows weight."
+            )
     elif sample_weight is not None:
         weight = parameters.checked_weights(sample_weight, X)
         weight = None if (weight == 1.0).all() else weight
     return TrainingData(X, codes, space.cardinalities, weight), of_labels
 
 
-def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:
+def _warn_of_unlabelled(data: TrainingData, space: LabelSpace, use: str) -> None:
     """Warn of labels that are 1 or unknown, and of rows without any label; refuse if all are."""
-    n_without = int((codes == MISSING).all(axis=1).sum())
-    if n_without == len(codes):
+    codes = data.codes
+    known, n_rows = (codes != MISSING).any(axis=1), len(codes)
+    if isinstance(data, CompletedData):  # copies of a row count as one
+        n_rows = data.origin.n_rows
+        known = np.bincount(data.source, known, n_rows) > 0
+    n_without = n_rows - int(known.sum())
+    if n_without == n_rows:
         raise ValueError("No label of any row is known: y holds nothing but missing values.")
-    positive = [space.names[i] for i in np.flatnonzero(positive_only(codes)) if space.is_indicator]
+    positive = [
+        space.names[i]
+        for i in np.flatnonzero(positive_only(codes))
+        if says_presence(space.classes[i])
+    ]
     if positive:
         warn(
             f"{len(positive)} label{'s are' if len(positive) > 1 else ' is'} 1 or missing, never 0 "
@@ -669,17 +710,17 @@ def _warn_of_unlabelled(codes: Codes, space: LabelSpace, use: str) -> None:
             "means that the label is absent, blank='unlabelled' if it may be there.",
         )
     one_word = [
-        f"{name!r} is {classes[0]!r}"
+        f"{name!r} is {classes.tolist()[0]!r}"
         for name, classes, own in zip(space.names, space.classes, codes.T, strict=True)
         if len(classes) == 1 and (own == MISSING).any()
     ]
     if one_word:
         warn(
             f"There is nothing to learn of labels with one value and blanks ({one_word[0]}"
-            f"{', …' * (len(one_word) > 1)}). If a blank may mean that the label is absent, give 1"
-            " in the place of the value, and see `blank`.",
+            f"{', …' * (len(one_word) > 1)}). If a blank may mean that the label is absent,"
+            " write the value as 1 and set `blank`.",
         )
     if n_without:
         warn(
-            f"{n_without} of {len(codes)} rows have no known label: {use}.",
+            f"{n_without} of {n_rows} rows have no known label: {use}.",
         )

@@ -262,6 +262,7 @@ def layered(data: TrainingData, weights: Array) -> TrainingData:
     """
     if isinstance(data, CompletedData):
         weights = weights[data.source] * data.row_weights[:, None]
+    weights = np.where(data.codes == MISSING, 0.0, weights)
     codes = np.where(weights > 0, data.codes, MISSING).astype(data.codes.dtype)
     data = replace(data, codes=codes, weight=weights.max(axis=1))
     levels = np.sort(weights, axis=1)[:, ::-1]
@@ -316,7 +317,11 @@ def positive_only(codes: Codes) -> Flags:
 
 
 def unlabelled_positives(
-    data: TrainingData, labels: Indices, seed: int, n_jobs: int | None
+    data: TrainingData,
+    labels: Indices,
+    seed: int,
+    n_jobs: int | None,
+    of_labels: Array | None = None,
 ) -> tuple[CompletedData, Array]:
     r"""Draw the blanks of columns in which rows are marked as positive or not at all.
 
@@ -329,6 +334,11 @@ def unlabelled_positives(
     the likelihood of the marks: c shows where the share of marked rows stops to rise. A blank is a
     1 with probability :math:`(1 - c) P / (1 - c P)`.
 
+    Parameters
+    ----------
+    of_labels : (n, m) array, optional
+        Weights of these labels; zero where it is unknown whether a row is marked.
+
     Returns
     -------
     completed : CompletedData
@@ -337,7 +347,10 @@ def unlabelled_positives(
         Estimated share of the rows that have each label.
     """
     marked = data.codes[:, labels] == 1
-    marks = TrainingData(data.X, marked.astype(np.int32), (2,) * len(labels), data.weight)
+    codes, weight = marked.astype(np.int32), np.tile(data.row_weights[:, None], len(labels))
+    if of_labels is not None:
+        codes[of_labels == 0], weight = MISSING, of_labels
+    marks = TrainingData(data.X, codes, (2,) * len(labels), data.weight)
     learning = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0).on(marks)
     folds = data.random_folds(5, seed)
     if not can_hold_out(folds):
@@ -346,16 +359,15 @@ def unlabelled_positives(
             ' more rows, or blank="missing".'
         )
     scores = learning.cross_fitted_scores(covering(folds, marks), choose(learning, folds))
-    weight = data.row_weights
     prob = np.empty(marked.shape)
     for i, own in enumerate(scores):
-        prob[:, i] = _prob_of_blanks(own[0], marked[:, i], weight)
+        prob[:, i] = _prob_of_blanks(own[0], marked[:, i], weight[:, i])
     prob[marked] = 1.0
     rows = np.flatnonzero(~marked.all(axis=1))
     drawn = np.repeat(data.codes[None, rows], _DRAWS, axis=0)
     chance = np.random.default_rng(seed).random((_DRAWS, len(rows), len(labels)))
     drawn[:, :, labels] = chance < prob[rows]
-    return with_draws(data, rows, drawn), weight @ prob / weight.sum()
+    return with_draws(data, rows, drawn), (weight * prob).sum(axis=0) / weight.sum(axis=0)
 
 
 def _prob_of_blanks(score: Array, marked: Flags, weight: Array) -> Array:

@@ -375,7 +375,7 @@ def summary_of(
         alike.setdefault((repr(classes.tolist()), own.tobytes()), []).append(name)
     used = [column.name for column in choice.used]
     kinds = {kind: choice.of_kind(kind) for kind in get_args(Kind)}
-    n_present = float(times @ (codes == 1).sum(axis=1))
+    n_present = (times @ (codes == 1) / np.maximum(times @ (codes >= 0), 1)).sum()
     return TableSummary(
         path=path,
         n_rows=n_rows,
@@ -384,7 +384,7 @@ def summary_of(
         missing_share=counted.n_missing(used) / max(1, n_rows * len(used)),
         is_sparse=counted.is_sparse,
         labels=tuple(labels),
-        labels_per_row=n_present / n_rows if space.is_indicator else None,
+        labels_per_row=float(n_present) if space.is_indicator else None,
         n_label_sets=int((codes >= 0).all(axis=1).sum()),
         warnings=tuple(_warnings(n_unlabelled, labels, list(alike.values()))),
     )
@@ -402,7 +402,7 @@ def _warnings(n_unlabelled: int, labels: list[LabelCount], alike: list[list[str]
     if n_unlabelled:
         rows = f"{n_unlabelled:,} row{'s' * (n_unlabelled != 1)}"
         sentences.append(f"{rows} without any known label left out.")
-    constant = [own.name for own in labels if len(own.counts) < 2]
+    constant = [own.name for own in labels if len(own.counts) < 2 and not own.n_missing]
     if constant:
         sentences.append(
             f"The same in every row: {listed(constant)}. Nothing can be learned about "
@@ -419,7 +419,7 @@ def _warnings(n_unlabelled: int, labels: list[LabelCount], alike: list[list[str]
     if n_missing:
         sentences.append(
             f"{n_missing:,} missing label{'s' * (n_missing != 1)}: models learn from the labels "
-            "that a row has. Exact match counts rows without missing labels; the other measures "
-            "count known labels."
+            "that a row has. Exact match, multi-label accuracy and rankings count rows without "
+            "missing labels; the other measures count known labels."
         )
     return sentences

@@ -40,6 +40,7 @@ from colabel.models.forest.vector_forest import (
     smooth_tables,
 )
 from colabel.models.label_graph import LabelGraph
+from colabel.models.learning import original_rows
 
 LEAVES, INDEPENDENT, TREE, POOL = range(len(PARTS))
 # of the tables of a tree's edges in all rows, several of which are in memory at once
@@ -414,7 +415,7 @@ class JointForest(JointClassifier):
             kind=self.kind,
             n_estimators=self.n_estimators,
             max_features=self.max_features,
-            **_smallest_leaf(self.min_samples_leaf, data.row_weights),
+            **_smallest_leaf(self.min_samples_leaf, data),
             max_depth=self.max_depth,
             random_state=seed,
             n_jobs=self.n_jobs,
@@ -475,14 +476,16 @@ class HeldOutForest:
         return Mixture(parts, self.weights), leaves
 
 
-def _smallest_leaf(least: int | float, weight: Array) -> dict[str, Any]:
-    """How small leaves may be, as trees take it: by weight (n,) where rows stand for several.
+def _smallest_leaf(least: int | float, data: TrainingData) -> dict[str, Any]:
+    """How small leaves may be, as trees take it: by weight where rows stand for several.
 
-    Rows of few-valued features, merged, are a handful; weights that are shares of one are not.
+    Rows of few-valued features, merged, are a handful; weights that are shares of one are not, and
+    copies of a row are one.
     """
-    if (weight == weight[0]).all():
+    weight, n_rows = data.row_weights, len(np.unique(original_rows(data)[1]))
+    if (weight == weight[0]).all() and n_rows == len(weight):
         return {"min_samples_leaf": least}
-    share = least if isinstance(least, float) else least / max(weight.sum(), len(weight))
+    share = least if isinstance(least, float) else least / max(weight.sum(), n_rows)
     return {"min_weight_fraction_leaf": min(float(share), 0.5)}
 
 
