@@ -500,14 +500,15 @@ class JointClassifier(LabelClassifier):
         return {space.index(label): value for label, value in given.items()}
 
     def _with_absence(self, space: LabelSpace, codes: Codes) -> tuple[LabelSpace, Codes]:
-        classes, codes = list(space.classes), codes.copy()
         for i, value in self._blank_of(space).items():
-            own = codes[:, i] != MISSING
-            if value != "missing" and not own.all() and classes[i].tolist() == [1]:
+            known, values = codes[:, i] != MISSING, space.classes[i]
+            if value != "missing" and not known.all() and values.tolist() == [1]:
                 # a column of 1 and blanks beside variables of other values
-                classes[i] = np.array([0, 1]).astype(classes[i].dtype)
-                codes[own, i] = 1
-        return replace(space, classes=tuple(classes)), codes
+                both = np.array([0, 1]).astype(values.dtype)
+                space = replace(space, classes=(*space.classes[:i], both, *space.classes[i + 1 :]))
+                codes = codes.copy()
+                codes[known, i] = 1
+        return space, codes
 
     def _interpreted(self, data: TrainingData, of_labels: Array | None) -> TrainingData:
         """Return the rows with zeros or draws in the place of blanks, where these mean that."""
