@@ -34,8 +34,9 @@ def rows():
     return X, labels_that_depend(X, rng, 3)
 
 
-@pytest.fixture(scope="module")
-def cluster_client():
+@pytest.fixture
+def client():
+    """Two workers, other ones in each test: not every killed one is started again by its nanny."""
     with (
         LocalCluster(
             n_workers=2,
@@ -47,13 +48,6 @@ def cluster_client():
         Client(cluster) as client,
     ):
         yield client
-
-
-@pytest.fixture
-def client(cluster_client):
-    """Two workers, of which the last test may have killed one: its nanny starts another."""
-    cluster_client.wait_for_workers(2, timeout=240)
-    return cluster_client
 
 
 @pytest.fixture(scope="module")
