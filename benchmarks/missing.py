@@ -14,7 +14,7 @@ goes on where it stopped. It reads the data sets as arrays from the folder of FI
 them there (`python -m benchmarks.missing arrays FILE` does nothing else): a machine that has these
 needs no reader of tables.
 `python -m benchmarks.missing table FILE` prints the tables of BENCHMARKS.md, and writes all figures
-to docs/results/missing_labels.md.
+to docs/missing_labels.md.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def cost_ratio(cells: list[Any]) -> float:
     return seconds[0] / seconds[1] if both else np.nan
 
 
-PAGE = ROOT / "docs" / "results" / "missing_labels.md"
+PAGE = ROOT / "docs" / "missing_labels.md"
 ABOUT = """# Missing labels: all figures
 
 `python -m benchmarks.missing run FILE`, then `table FILE`: a share of the labels of at most

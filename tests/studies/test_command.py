@@ -65,6 +65,8 @@ def test_the_report_is_written_from_the_record(tmp_path):
     tables = {file.name for file in (tmp_path / "docs" / "results").glob("*.md")}
     assert tables == {file.name for file in (ROOT / "docs" / "results").glob("*.md")}
     assert {"mlcrf.md", "ctbn.md", "cdn.md", "lds_mixture.md"} <= tables
+    sight = "docs/results/in_sight_of_test_folds.md"
+    assert (tmp_path / sight).read_text("utf-8") == (ROOT / sight).read_text("utf-8")
 
 
 def test_wrong_use_is_a_sentence(folder, tmp_path, monkeypatch, capsys):
