@@ -297,7 +297,7 @@ PAGE = ROOT / "docs" / "missing_labels.md"
 ABOUT = """# Missing labels: all figures
 
 `python -m benchmarks.missing run FILE`, then `table FILE`: a share of the labels of at most
-{most} training rows is removed at random, in each of {n_folds} folds. Cells: log-loss ± standard
+{most} training rows is removed at random, in each of {n_folds} folds. Cells: log-loss±standard
 error (exact match); in brackets, how much more than that of `known` the log-loss is, bold where
 that is two standard errors below zero. (a): complete rows alone, where there are ten; (b): NaN as
 0; (c): `BinaryRelevance` on what is known (C: complete labels are behind it, too); (d): each label
@@ -323,15 +323,16 @@ def table(file: Path) -> None:
             cells, whole = groups[name, share][model], groups[name, 0.5][model]
             if not cells:
                 continue
-            shown: list[Any] = [model, len(cells)]
+            shown: list[Any] = [SHORT.get(model, model), len(cells)]
             for way in WAYS:
                 mean = means(cells, way)
                 if not mean:
                     shown.append("–")
                     continue
-                text = "{loss:.3f} ± {error:.3f} ({exact:.3f})".format(**mean).replace("nan", "–")
+                error = "±{error:.2f}" if way == "known" else ""
+                text = ("{loss:.2f}" + error + " ({exact:.3f})").format(**mean).replace("nan", "–")
                 if way not in ("known", "complete") and not np.isnan(mean["lead"]):
-                    lead = "[{lead:+.3f} ± {lead error:.3f}]".format(**mean)
+                    lead = "[{lead:+.2f}±{lead error:.2f}]".format(**mean)
                     mark = behind(cells, way, whole)
                     text += f" **{lead}{' C' if mark == 'C' else ''}**" if mark else f" {lead}"
                 shown.append(text)
