@@ -159,14 +159,12 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
         each = np.array([own.get(name, math.nan) for own in again])
         error = each.std() * (len(each) - 1) ** 0.5 if len(each) > 1 else math.nan
         measures[name] = Value(value, float(error))
-    coverage = None
-    if hasattr(inner, "p_values"):
-        whole = held_out.complete.rows
-        if len(whole):
-            inner, rows = unwrapped(model, rows_of(X, whole))
-            known = task.space.values(task.codes[whole])
-            covered = (inner.p_values(rows, known) > 1.0 - inner.coverage).astype(float)
-            coverage = Value(float(covered.mean()), float(covered.std() / len(covered) ** 0.5))
+    coverage, whole = None, held_out.complete.rows
+    if hasattr(inner, "p_values") and len(whole):
+        inner, rows = unwrapped(model, rows_of(X, whole))
+        known = task.space.values(task.codes[whole])
+        covered = (inner.p_values(rows, known) > 1.0 - inner.coverage).astype(float)
+        coverage = Value(float(covered.mean()), float(covered.std() / len(covered) ** 0.5))
     labels, confusions = _label_scores(held_out), _confusions(held_out)
     return Evaluation(measures, labels, confusions, len(task.codes), n_unseen, coverage)
 

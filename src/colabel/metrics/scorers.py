@@ -40,9 +40,8 @@ def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None)
     X : (n, p)
     y : labels of n rows
         Of rows with missing labels, the probability of the known ones counts; rows without any
-        known label do not count. A row of probability
-        zero, such as one with a value never seen in training, counts -50 nats: a fold that lacks a
-        rare value does not end a search.
+        known label do not count. A row of probability zero, such as one with a value never seen in
+        training, counts -50 nats: a fold that lacks a rare value does not end a search.
     sample_weight : array of shape (n,), optional
 
     Returns

@@ -33,12 +33,7 @@ from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models.cross_fitting import learn_calibration, uncalibrated
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, check_takes_chunks, is_short, lazy_rows, row_chunks
-from colabel.models.learning import (
-    CompletedData,
-    layered,
-    positive_only,
-    unlabelled_positives,
-)
+from colabel.models.learning import CompletedData, layered, positive_only, unlabelled_positives
 
 if TYPE_CHECKING:
     from colabel.models.cross_fitting import Calibration
